@@ -14,8 +14,7 @@ use crate::source::{SourceFile, end_of_braces};
 type Names = BTreeSet<String>;
 type Derive = fn(&[SourceFile]) -> Names;
 
-const UPDATE: &str =
-    "say so in CHANGELOG.md and run UPDATE_GOLDEN=1 cargo test -p xtask --test golden";
+const UPDATE: &str = "say so in CHANGELOG.md and run UPDATE_GOLDEN=1 cargo test -p xtask --test golden";
 
 /// Each list and how it is derived. `commands.txt` is written by a test of the crate that defines the commands.
 pub const LISTS: [(&str, Derive); 9] = [
@@ -58,9 +57,7 @@ fn found(pattern: &Regex, text: &str) -> Vec<String> {
 fn in_product(files: &[SourceFile], pattern: &str) -> Names {
     let pattern = Regex::new(pattern).expect("it is fixed");
     let product = files.iter().filter(|file| file.is_product());
-    product
-        .flat_map(|file| found(&pattern, &without_logs(file)))
-        .collect()
+    product.flat_map(|file| found(&pattern, &without_logs(file))).collect()
 }
 
 /// The literals stay, apart from those of log lines, attributes and what is printed for debugging.
@@ -83,9 +80,7 @@ fn without_logs(file: &SourceFile) -> String {
         }
     }
     kept.push_str(&file.uncommented[at..]);
-    file.production(&kept)
-        .map(|(_, line)| format!("{line}\n"))
-        .collect()
+    file.production(&kept).map(|(_, line)| format!("{line}\n")).collect()
 }
 
 /// Condition types and reasons, reasons and actions of Events, kinds: every literal that is one capitalized word.
@@ -104,9 +99,7 @@ fn variables(files: &[SourceFile]) -> Names {
     let pattern = Regex::new(r#""((?:BOX|APLOMB)_[A-Z_]+)""#).expect("it is fixed");
     names.extend(in_testbed(files, &pattern));
     let codes = Regex::new(r"const [A-Z_]+: u8 = ([0-9]+);").expect("it is fixed");
-    let cli = files
-        .iter()
-        .filter(|file| file.path.starts_with("crates/cli/src/"));
+    let cli = files.iter().filter(|file| file.path.starts_with("crates/cli/src/"));
     let codes = cli.flat_map(|file| found(&codes, &file.code));
     names.extend(codes.map(|code| format!("exit code {code}")));
     names
@@ -128,9 +121,7 @@ fn identifiers(files: &[SourceFile]) -> Names {
     );
     // What stands in braces is the name of a variable.
     let variable = Regex::new(r"\{\w*\}").expect("it is fixed");
-    let named = named
-        .iter()
-        .map(|name| variable.replace_all(name, "{}").into_owned());
+    let named = named.iter().map(|name| variable.replace_all(name, "{}").into_owned());
     let mut names: Names = named.collect();
     let pattern = Regex::new(r#""(/_sim[^"]*|aplomb-[a-z-]+)""#).expect("it is fixed");
     names.extend(in_testbed(files, &pattern));
@@ -150,9 +141,7 @@ fn identifiers(files: &[SourceFile]) -> Names {
 fn make_words(files: &[SourceFile]) -> Names {
     let makefile = files.iter().filter(|file| file.path == "Makefile");
     let pattern = Regex::new(r"(?m)^([a-z0-9-]+):").expect("it is fixed");
-    makefile
-        .flat_map(|file| found(&pattern, &file.text))
-        .collect()
+    makefile.flat_map(|file| found(&pattern, &file.text)).collect()
 }
 
 /// From the page that is held to the code: the name, type and labels of each metric, and the values it names.
@@ -174,17 +163,11 @@ fn metrics(files: &[SourceFile]) -> Names {
 
 /// The paths of all values of the charts.
 fn chart_values(files: &[SourceFile]) -> Names {
-    let charts = files
-        .iter()
-        .filter(|file| file.path.ends_with("/values.yaml"));
+    let charts = files.iter().filter(|file| file.path.ends_with("/values.yaml"));
     let mut names = Names::new();
     for file in charts {
         for document in documents(file) {
-            walk_values(
-                &document,
-                file.path.trim_end_matches("/values.yaml"),
-                &mut names,
-            );
+            walk_values(&document, file.path.trim_end_matches("/values.yaml"), &mut names);
         }
     }
     names
@@ -210,8 +193,7 @@ fn documents(file: &SourceFile) -> Vec<Value> {
 /// Kinds, names, columns and fields of our definitions; those of the Gateway API are pinned by their version.
 fn definitions(files: &[SourceFile]) -> Names {
     let ours = |file: &&SourceFile| {
-        file.path.starts_with("charts/aplomb-crds/definitions/")
-            && !file.path.ends_with("gateway-api.yaml")
+        file.path.starts_with("charts/aplomb-crds/definitions/") && !file.path.ends_with("gateway-api.yaml")
     };
     let mut names = Names::new();
     for document in files.iter().filter(ours).flat_map(documents) {
@@ -225,28 +207,12 @@ fn definitions(files: &[SourceFile]) -> Names {
         }
         for version in spec["versions"].as_array().into_iter().flatten() {
             let kind = format!("{kind} {}", text(&version["name"]));
-            names.insert(format!(
-                "{kind} subresources {}",
-                text(&version["subresources"])
-            ));
-            for column in version["additionalPrinterColumns"]
-                .as_array()
-                .into_iter()
-                .flatten()
-            {
+            names.insert(format!("{kind} subresources {}", text(&version["subresources"])));
+            for column in version["additionalPrinterColumns"].as_array().into_iter().flatten() {
                 let rest = ["type", "priority", "jsonPath"].map(|key| text(&column[key]));
-                names.insert(format!(
-                    "{kind} column {} {}",
-                    text(&column["name"]),
-                    rest.join(" ")
-                ));
+                names.insert(format!("{kind} column {} {}", text(&column["name"]), rest.join(" ")));
             }
-            fields(
-                &version["schema"]["openAPIV3Schema"],
-                &kind,
-                false,
-                &mut names,
-            );
+            fields(&version["schema"]["openAPIV3Schema"], &kind, false, &mut names);
         }
     }
     names
@@ -255,10 +221,7 @@ fn definitions(files: &[SourceFile]) -> Names {
 /// One line for each field: its type and format, whether it is required, its values.
 fn fields(schema: &Value, path: &str, is_required: bool, names: &mut Names) {
     let mut line = path.to_owned();
-    for key in ["type", "format", "enum"]
-        .iter()
-        .filter(|key| !schema[**key].is_null())
-    {
+    for key in ["type", "format", "enum"].iter().filter(|key| !schema[**key].is_null()) {
         line.push_str(&format!(" {}", text(&schema[*key])));
     }
     if is_required {
@@ -269,12 +232,7 @@ fn fields(schema: &Value, path: &str, is_required: bool, names: &mut Names) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let is_required = required.is_some_and(|all| all.iter().any(|it| it == name.as_str()));
         let separator = if path.contains('.') { "." } else { " ." };
-        fields(
-            field,
-            &format!("{path}{separator}{name}"),
-            is_required,
-            names,
-        );
+        fields(field, &format!("{path}{separator}{name}"), is_required, names);
     }
     for (key, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
         if schema[key].is_object() {
@@ -285,7 +243,5 @@ fn fields(schema: &Value, path: &str, is_required: bool, names: &mut Names) {
 
 /// A value on one line, without quotes where it is a string.
 fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

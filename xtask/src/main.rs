@@ -18,12 +18,8 @@ fn main() -> ExitCode {
     let root = xtask::root();
     let done = match args.split_first() {
         Some((verb, rest)) if verb == "tidy" => tidy(&root, rest),
-        Some((verb, rest)) if verb == "charts" || verb == "docs" => {
-            script(&root, &format!("tools/make/{verb}"), rest)
-        }
-        Some((verb, [])) if verb == "release" => {
-            script(&root, "tools/make/symbols", &["--release".to_owned()])
-        }
+        Some((verb, rest)) if verb == "charts" || verb == "docs" => script(&root, &format!("tools/make/{verb}"), rest),
+        Some((verb, [])) if verb == "release" => script(&root, "tools/make/symbols", &["--release".to_owned()]),
         _ => Err(USAGE.to_owned()),
     };
     match done {
@@ -48,19 +44,14 @@ fn tidy(root: &Path, args: &[String]) -> Result<bool, String> {
         }
         [flag] if flag == "--write-baseline" => {
             let written = std::fs::write(&path, new_baseline(&files, &baseline));
-            written
-                .map(|()| true)
-                .map_err(|error| format!("{BASELINE}: {error}"))
+            written.map(|()| true).map_err(|error| format!("{BASELINE}: {error}"))
         }
         _ => Err(USAGE.to_owned()),
     }
 }
 
 fn script(root: &Path, path: &str, args: &[String]) -> Result<bool, String> {
-    let ended = Command::new(root.join(path))
-        .args(args)
-        .current_dir(root)
-        .status();
+    let ended = Command::new(root.join(path)).args(args).current_dir(root).status();
     ended
         .map(|status| status.success())
         .map_err(|error| format!("{path}: {error}"))

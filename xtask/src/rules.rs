@@ -41,11 +41,7 @@ pub struct Rule {
     pub check: fn(&[SourceFile]) -> Vec<Violation>,
 }
 
-const fn rule(
-    name: &'static str,
-    step: &'static str,
-    check: fn(&[SourceFile]) -> Vec<Violation>,
-) -> Rule {
+const fn rule(name: &'static str, step: &'static str, check: fn(&[SourceFile]) -> Vec<Violation>) -> Rule {
     Rule { name, step, check }
 }
 
@@ -87,7 +83,5 @@ fn matches<'a>(file: &'a SourceFile, part: &'a str, pattern: &Regex) -> Vec<(usi
 }
 
 static TYPE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"\b(pub\s*(?:\(\s*(?:crate|super|in[^)]*)\s*\)\s*)?)?(?:unsafe\s+)?(?:struct|enum|union|trait|type)\s+(\w+)",
-    )
+    regex(r"\b(pub\s*(?:\(\s*(?:crate|super|in[^)]*)\s*\)\s*)?)?(?:unsafe\s+)?(?:struct|enum|union|trait|type)\s+(\w+)")
 });

@@ -21,8 +21,7 @@ pub fn shapes(files: &[SourceFile]) -> BTreeSet<String> {
         names.extend(derived(file));
         if file.is_product() {
             let lines = file.production(&file.uncommented);
-            let keys = lines
-                .flat_map(|(_, line)| key.captures_iter(line).map(|found| found[1].to_owned()));
+            let keys = lines.flat_map(|(_, line)| key.captures_iter(line).map(|found| found[1].to_owned()));
             names.extend(keys.map(|key| format!("key {key}")));
         }
     }
@@ -30,9 +29,8 @@ pub fn shapes(files: &[SourceFile]) -> BTreeSet<String> {
 }
 
 fn derived(file: &SourceFile) -> Vec<String> {
-    static DERIVE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"#\[derive\([^)]*\b(?:Serialize|Deserialize)\b").expect("it is fixed")
-    });
+    static DERIVE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"#\[derive\([^)]*\b(?:Serialize|Deserialize)\b").expect("it is fixed"));
     static ITEM: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\b(struct|enum)\s+\w+[^{(;]*([{(;])").expect("it is fixed"));
     let mut lines = Vec::new();
@@ -151,8 +149,7 @@ fn split(code: &str, (from, to): (usize, usize)) -> Vec<(usize, usize)> {
 /// The name of a member behind its attributes and visibility, and where it ends.
 fn member(code: &str, (start, end): (usize, usize)) -> (&str, usize) {
     static MEMBER: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:r#)?(\w+)")
-            .expect("it is fixed")
+        Regex::new(r"^\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:r#)?(\w+)").expect("it is fixed")
     });
     let name = MEMBER.captures(&code[start..end]).and_then(|it| it.get(1));
     name.map_or(("", end), |it| (it.as_str(), start + it.end()))
@@ -210,9 +207,6 @@ enum Message { NotFound, Opened { at: u8, by: Vec<u8> }, Closed(u8) }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(
         names,
-        [
-            "kind: closed | not-found | opened{at by}",
-            "{.. lastSeen type}"
-        ]
+        ["kind: closed | not-found | opened{at by}", "{.. lastSeen type}"]
     );
 }

@@ -51,8 +51,8 @@ impl SourceFile {
                 || path.ends_with("_tests.rs");
         }
         let head: String = text.lines().take(5).collect::<Vec<_>>().join("\n");
-        file.is_generated = head.contains("@generated")
-            || head.contains("enerated") && head.to_lowercase().contains("do not edit");
+        file.is_generated =
+            head.contains("@generated") || head.contains("enerated") && head.to_lowercase().contains("do not edit");
         file
     }
 
@@ -101,9 +101,7 @@ impl SourceFile {
                 end = end_of_block(&text, end);
             } else if let Some(hash) = found.name("hash") {
                 let close = format!("\"{}", hash.as_str());
-                end = text[end..]
-                    .find(&close)
-                    .map_or(text.len(), |it| end + it + close.len());
+                end = text[end..].find(&close).map_or(text.len(), |it| end + it + close.len());
             }
             let piece = &text[start..end];
             line += newlines(&text[at..start]);
@@ -131,18 +129,10 @@ impl SourceFile {
 
 /// Spaces instead of a comment or literal; the quotes of a literal stay.
 fn blank(piece: &str, quotes: bool) -> String {
-    let kept = |at: usize, byte: u8| {
-        byte == b'\n' || quotes && byte == b'"' && (at == 0 || at + 1 == piece.len())
-    };
+    let kept = |at: usize, byte: u8| byte == b'\n' || quotes && byte == b'"' && (at == 0 || at + 1 == piece.len());
     let bytes = piece.bytes().enumerate();
     bytes
-        .map(|(at, byte)| {
-            if kept(at, byte) {
-                char::from(byte)
-            } else {
-                ' '
-            }
-        })
+        .map(|(at, byte)| if kept(at, byte) { char::from(byte) } else { ' ' })
         .collect()
 }
 
@@ -179,19 +169,14 @@ fn newlines(text: &str) -> usize {
 /// Where each item under `#[cfg(test)]` begins and ends.
 pub fn test_items(code: &str) -> impl Iterator<Item = (usize, usize)> {
     static CFG: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"#(!?)\s*\[\s*cfg\s*\(\s*(?:test|all\((?:[^\]]*,\s*)?test\b[^\]]*)\s*\)\s*\]")
-            .expect("it is fixed")
+        Regex::new(r"#(!?)\s*\[\s*cfg\s*\(\s*(?:test|all\((?:[^\]]*,\s*)?test\b[^\]]*)\s*\)\s*\]").expect("it is fixed")
     });
     CFG.captures_iter(code).map(|found| {
         let (start, end) = found.get(0).map_or((0, 0), |all| (all.start(), all.end()));
         let whole_file = !found[1].is_empty();
         (
             if whole_file { 0 } else { start },
-            if whole_file {
-                code.len()
-            } else {
-                end_of_item(code, end)
-            },
+            if whole_file { code.len() } else { end_of_item(code, end) },
         )
     })
 }
@@ -230,8 +215,7 @@ pub fn end_of_braces(code: &str, from: usize) -> usize {
 
 /// Marks the files that are modules declared under `#[cfg(test)]`.
 pub fn mark_test_modules(files: &mut [SourceFile]) {
-    static MODULE: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\bmod\s+(\w+)\s*;").expect("it is fixed"));
+    static MODULE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bmod\s+(\w+)\s*;").expect("it is fixed"));
     let mut tests = BTreeSet::new();
     for file in files.iter().filter(|file| file.is_rust()) {
         let folder = file.path.trim_end_matches(file.name());
@@ -254,11 +238,7 @@ pub fn mark_test_modules(files: &mut [SourceFile]) {
 
 /// Every file that the rules look at, with what cargo and git print.
 pub fn load(root: &Path) -> Result<Vec<SourceFile>, String> {
-    let paths = output(
-        root,
-        "git",
-        &["ls-files", "--cached", "--others", "--exclude-standard"],
-    )?;
+    let paths = output(root, "git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
     let ours = |path: &&str| ENDINGS.iter().any(|end| path.ends_with(end));
     let mut files = Vec::new();
     for path in paths.lines().filter(ours) {
@@ -281,24 +261,13 @@ pub fn load(root: &Path) -> Result<Vec<SourceFile>, String> {
 
 /// A shallow clone and an archive have no history: nothing is checked there.
 fn commits(root: &Path) -> String {
-    let first = [
-        "log",
-        "--diff-filter=A",
-        "--format=%H",
-        "--",
-        "xtask/src/main.rs",
-    ];
+    let first = ["log", "--diff-filter=A", "--format=%H", "--", "xtask/src/main.rs"];
     let first = output(root, "git", &first).unwrap_or_default();
     let Some(first) = first.lines().last() else {
         return String::new();
     };
     let range = format!("{first}..HEAD");
-    output(
-        root,
-        "git",
-        &["log", "--no-merges", "--format=%h %s", &range],
-    )
-    .unwrap_or_default()
+    output(root, "git", &["log", "--no-merges", "--format=%h %s", &range]).unwrap_or_default()
 }
 
 /// What a program prints.
@@ -306,10 +275,7 @@ pub fn output(root: &Path, program: &str, args: &[&str]) -> Result<String, Strin
     let ran = Command::new(program).args(args).current_dir(root).output();
     let ran = ran.map_err(|error| format!("{program}: {error}"))?;
     if !ran.status.success() {
-        return Err(format!(
-            "{program}: {}",
-            String::from_utf8_lossy(&ran.stderr)
-        ));
+        return Err(format!("{program}: {}", String::from_utf8_lossy(&ran.stderr)));
     }
     String::from_utf8(ran.stdout).map_err(|error| format!("{program}: {error}"))
 }

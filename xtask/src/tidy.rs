@@ -19,10 +19,7 @@ struct Entry {
 }
 
 fn entries(baseline: &str) -> BTreeMap<Key, Entry> {
-    let lines = baseline
-        .lines()
-        .zip(1..)
-        .filter(|(line, _)| !line.starts_with('#'));
+    let lines = baseline.lines().zip(1..).filter(|(line, _)| !line.starts_with('#'));
     let read = lines.filter_map(|(text, line)| {
         let [rule, key, count, step] = text.split('\t').collect::<Vec<_>>()[..] else {
             return None;
@@ -69,9 +66,7 @@ pub fn run(files: &[SourceFile], baseline: &str) -> Vec<String> {
                 String::new()
             };
             let shown = violations.iter();
-            lines.extend(
-                shown.map(|it| format!("{}:{}: {rule}: {}{known}", it.path, it.line, it.todo)),
-            );
+            lines.extend(shown.map(|it| format!("{}:{}: {rule}: {}{known}", it.path, it.line, it.todo)));
         }
     }
     for ((rule, key), entry) in entries {
@@ -86,12 +81,11 @@ pub fn run(files: &[SourceFile], baseline: &str) -> Vec<String> {
 /// A baseline of what is found now; lines that stay keep the step they name.
 pub fn new_baseline(files: &[SourceFile], old: &str) -> String {
     let old = entries(old);
-    let mut text = "# rule, path or name, count, step that removes it. `cargo xtask tidy --write-baseline` lowers counts.\n".to_owned();
+    let mut text =
+        "# rule, path or name, count, step that removes it. `cargo xtask tidy --write-baseline` lowers counts.\n"
+            .to_owned();
     for ((rule, key), violations) in found(files) {
-        let default = RULES
-            .iter()
-            .find(|it| it.name == rule)
-            .map_or("", |it| it.step);
+        let default = RULES.iter().find(|it| it.name == rule).map_or("", |it| it.step);
         let entry = old.get(&(rule.clone(), key.clone()));
         let step = entry.map_or(default, |entry| &entry.step);
         let _ = writeln!(text, "{rule}\t{key}\t{}\t{step}", violations.len());

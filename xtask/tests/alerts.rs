@@ -49,9 +49,7 @@ fn every_alert_has_its_page_and_every_page_its_alert() {
     assert_eq!(stems("docs/runbooks", ".md"), alerts);
     let rules = OPERATORS.map(rules).concat();
     let urls = values(&rules, "runbook_url:");
-    let pages = alerts
-        .iter()
-        .map(|alert| format!("docs/runbooks/{alert}.md"));
+    let pages = alerts.iter().map(|alert| format!("docs/runbooks/{alert}.md"));
     assert_eq!(urls, pages.collect());
 }
 
@@ -91,9 +89,7 @@ fn registered(prefixes: &[&str]) -> BTreeSet<String> {
 fn holds(operator: &str, prefixes: &[&str]) {
     let known = registered(prefixes);
     let pages = alerts_of(operator).into_iter();
-    let mut text: String = pages
-        .map(|alert| read(format!("docs/runbooks/{alert}.md")))
-        .collect();
+    let mut text: String = pages.map(|alert| read(format!("docs/runbooks/{alert}.md"))).collect();
     text.push_str(&rules(operator));
     let documented = read(format!("docs/{operator}.md"));
     text.push_str(&documented);

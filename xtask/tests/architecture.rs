@@ -23,9 +23,7 @@ fn named(page: &str) -> Vec<(&str, &str)> {
 /// The folder of a crate. While a crate of the testbed is still part of another one, that is the testbed.
 fn folder(package: &str) -> PathBuf {
     let candidates = ["crates", "testbed", "."].map(|it| root().join(it).join(package));
-    let found = candidates
-        .into_iter()
-        .find(|it| it.join("Cargo.toml").exists());
+    let found = candidates.into_iter().find(|it| it.join("Cargo.toml").exists());
     found.unwrap_or_else(|| root().join("testbed"))
 }
 
@@ -37,20 +35,14 @@ fn declares(folder: &Path, function: &str) -> bool {
             return declares(&path, function);
         }
         let source = path.extension().is_some_and(|it| it == "rs");
-        source
-            && fs::read_to_string(&path)
-                .expect("readable")
-                .contains(function)
+        source && fs::read_to_string(&path).expect("readable").contains(function)
     })
 }
 
 #[test]
 fn the_tests_of_the_invariants_exist() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("readable");
-    let table = page
-        .split("## What must stay true")
-        .nth(1)
-        .expect("there is a table");
+    let table = page.split("## What must stay true").nth(1).expect("there is a table");
     let named = named(table);
     assert!(named.len() > 40, "{named:?}");
     let missing: Vec<_> = named
@@ -66,8 +58,5 @@ fn a_name_without_a_test_is_noticed() {
         named("see `runtime: queue::gone` and `make test`"),
         [("runtime", "gone")]
     );
-    assert!(!declares(
-        &folder("runtime"),
-        concat!("fn ", "no_such_test(")
-    ));
+    assert!(!declares(&folder("runtime"), concat!("fn ", "no_such_test(")));
 }

@@ -7,16 +7,7 @@ use std::collections::BTreeSet;
 use xtask::source::{SourceFile, load};
 
 /// What fences may be of. Commands are `sh` and nothing else, or nothing would run them.
-const LANGUAGES: [&str; 8] = [
-    "sh",
-    "rust",
-    "rust,no_run",
-    "yaml",
-    "json",
-    "toml",
-    "text",
-    "promql",
-];
+const LANGUAGES: [&str; 8] = ["sh", "rust", "rust,no_run", "yaml", "json", "toml", "text", "promql"];
 /// Words in capitals that stand for themselves.
 const PLAIN: [&str; 12] = [
     "PUT", "POST", "GET", "DELETE", "EOF", "HTTP", "BEGIN", "END", "TLS", "URL", "PASS", "FAIL",
@@ -72,19 +63,14 @@ fn all() -> Vec<Block> {
     };
     let files = repository();
     let pages = files.iter().filter(is_page);
-    pages
-        .flat_map(|page| blocks(&page.path, &page.text))
-        .collect()
+    pages.flat_map(|page| blocks(&page.path, &page.text)).collect()
 }
 
 /// What a reader would have to replace before the command means anything.
 fn placeholders(text: &str) -> Vec<String> {
-    let commands = text
-        .lines()
-        .map(|line| line.split(" #").next().unwrap_or(line));
+    let commands = text.lines().map(|line| line.split(" #").next().unwrap_or(line));
     let words = commands.flat_map(|line| {
-        let parts =
-            line.split(|c: char| !c.is_ascii_alphanumeric() && !"_$={}.:?@%<\"".contains(c));
+        let parts = line.split(|c: char| !c.is_ascii_alphanumeric() && !"_$={}.:?@%<\"".contains(c));
         parts.map(str::to_owned).collect::<Vec<_>>()
     });
     let stands_for_another = |word: &String| {
@@ -98,11 +84,7 @@ fn placeholders(text: &str) -> Vec<String> {
 fn every_fence_says_what_it_holds() {
     for block in all() {
         let known = LANGUAGES.contains(&&*block.language);
-        assert!(
-            known,
-            "{}: {:?} is not a language",
-            block.place, block.language
-        );
+        assert!(known, "{}: {:?} is not a language", block.place, block.language);
     }
 }
 
@@ -114,10 +96,7 @@ fn every_command_block_runs_or_says_why_not() {
     for block in commands {
         let place = &block.place;
         match &block.reason {
-            Some(reason) => assert!(
-                reason.split(' ').count() > 1,
-                "{place}: {reason:?} is not a reason"
-            ),
+            Some(reason) => assert!(reason.split(' ').count() > 1, "{place}: {reason:?} is not a reason"),
             None => {
                 let open = placeholders(&block.text);
                 assert!(open.is_empty(), "{place} cannot be typed: {open:?}");
@@ -130,7 +109,8 @@ fn every_command_block_runs_or_says_why_not() {
 
 #[test]
 fn a_page_that_could_not_be_typed_is_seen() {
-    let page = "```\nx\n```\n\n<!-- not run: needs a cloud -->\n```sh\nrun NAME\n```\n```sh\nkubectl get hp NAME\n```\n";
+    let page =
+        "```\nx\n```\n\n<!-- not run: needs a cloud -->\n```sh\nrun NAME\n```\n```sh\nkubectl get hp NAME\n```\n";
     let found = blocks("page", page);
     assert_eq!(found[0].language, "");
     assert_eq!(found[1].reason.as_deref(), Some("needs a cloud"));

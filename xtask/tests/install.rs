@@ -21,12 +21,7 @@ const SUFFIXES: [&str; 4] = ["_total", "_bucket", "_sum", "_count"];
 fn queries(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            found.extend(
-                fields
-                    .get("expr")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned),
-            );
+            found.extend(fields.get("expr").and_then(Value::as_str).map(str::to_owned));
             fields.values().for_each(|field| queries(field, found));
         }
         Value::Array(items) => items.iter().for_each(|item| queries(item, found)),
@@ -64,10 +59,7 @@ fn every_metric_of_the_dashboard_is_registered() {
 fn leaves(text: &str) -> Vec<String> {
     let mut path: Vec<(usize, String)> = Vec::new();
     let mut all: Vec<String> = Vec::new();
-    for line in text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-    {
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         let Some((key, _)) = line.trim().split_once(':') else {
             continue;
         };
@@ -99,15 +91,10 @@ fn every_value_of_the_charts_is_in_the_documentation_and_no_other() {
         let section = page.split_once(&heading).expect(&heading).1;
         let section = section.split("\n#").next().unwrap_or_default();
         let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-        let told: BTreeSet<String> = rows
-            .filter_map(|row| Some(row.split_once('`')?.0.to_owned()))
-            .collect();
+        let told: BTreeSet<String> = rows.filter_map(|row| Some(row.split_once('`')?.0.to_owned())).collect();
         let there = leaves(&read(format!("charts/{chart}/values.yaml")));
         let there: BTreeSet<String> = there.into_iter().map(whole).collect();
-        assert_eq!(
-            told, there,
-            "docs/install.md and charts/{chart}/values.yaml"
-        );
+        assert_eq!(told, there, "docs/install.md and charts/{chart}/values.yaml");
     }
 }
 
@@ -138,9 +125,7 @@ fn the_image_is_built_from_what_is_there_and_names_no_registry() {
 #[test]
 fn charts_and_workspace_have_one_version() {
     let manifest = read("Cargo.toml");
-    let version = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("version = "));
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = "));
     let version = version.expect("a version").trim_matches('"');
     for chart in ["aplomb", "aplomb-crds"] {
         let text = read(format!("charts/{chart}/Chart.yaml"));

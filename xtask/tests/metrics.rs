@@ -71,17 +71,13 @@ fn the_page_names_the_alerts_and_the_dashboard_that_use_a_metric() {
         for rule in rules.split("- alert: ").skip(1) {
             let alert = rule.lines().next().expect("a name").trim();
             for word in words(rule) {
-                used.entry(word.to_owned())
-                    .or_default()
-                    .insert(alert.to_owned());
+                used.entry(word.to_owned()).or_default().insert(alert.to_owned());
             }
         }
     }
     let dashboard = read("dashboards/aplomb.json");
     for word in words(&dashboard) {
-        used.entry(word.to_owned())
-            .or_default()
-            .insert("dashboard".to_owned());
+        used.entry(word.to_owned()).or_default().insert("dashboard".to_owned());
     }
     for (metric, told) in rows() {
         let users = used.remove(&metric).unwrap_or_default();

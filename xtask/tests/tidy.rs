@@ -18,16 +18,10 @@ fn the_repository_is_tidy() {
 
 /// A repository of one tidy crate and these files.
 fn repository(planted: &[(&str, &str)]) -> Vec<SourceFile> {
-    let mut files: Vec<SourceFile> = planted
-        .iter()
-        .map(|(path, text)| SourceFile::new(path, text))
-        .collect();
+    let mut files: Vec<SourceFile> = planted.iter().map(|(path, text)| SourceFile::new(path, text)).collect();
     if !planted.iter().any(|(path, _)| *path == FOUND) {
         let lines = "fn f() {}\n".repeat(60);
-        files.push(SourceFile::new(
-            FOUND,
-            &format!("{HEAD}{lines}pub struct Once;\n"),
-        ));
+        files.push(SourceFile::new(FOUND, &format!("{HEAD}{lines}pub struct Once;\n")));
     }
     mark_test_modules(&mut files);
     files
@@ -41,12 +35,10 @@ fn planted() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let file = |path, text: &str| vec![(path, format!("//! A file.\n{text}\n{long}"))];
     let tests = format!("#[cfg(test)]\nmod tests {{\n{long}{long}{long}}}\n");
     let banned = concat!("// Taken by no", "body.");
-    let edge = r#"{"packages": [{"name": "aplomb-api", "dependencies": [{"name": "aplomb", "path": "x", "kind": null}]}]}"#;
+    let edge =
+        r#"{"packages": [{"name": "aplomb-api", "dependencies": [{"name": "aplomb", "path": "x", "kind": null}]}]}"#;
     vec![
-        (
-            "unique-types",
-            file("crates/a/src/b.rs", "pub(crate) enum Once {}"),
-        ),
+        ("unique-types", file("crates/a/src/b.rs", "pub(crate) enum Once {}")),
         ("banned-names", file("crates/a/src/b.rs", "struct Purse;")),
         ("banned-names", file("crates/a/src/office/b.rs", "")),
         ("as-str", lib("fn word() {}")),
@@ -58,15 +50,9 @@ fn planted() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
         ("banned-words", vec![("docs/a.md", banned.to_owned())]),
         (
             "banned-words",
-            vec![(
-                "deploy/a.yaml",
-                format!("a: b {}", banned.replace("//", "#")),
-            )],
+            vec![("deploy/a.yaml", format!("a: b {}", banned.replace("//", "#")))],
         ),
-        (
-            "commit-subjects",
-            vec![(COMMITS, "abc123 Do it\n".to_owned())],
-        ),
+        ("commit-subjects", vec![(COMMITS, "abc123 Do it\n".to_owned())]),
         (
             "commit-subjects",
             vec![(COMMITS, format!("abc123 runtime: taken {}\n", &banned[9..]))],
@@ -76,10 +62,7 @@ fn planted() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
         ("path-attributes", lib("#[path = \"c.rs\"]\nmod b;")),
         ("inline-tests", lib(&tests)),
         ("file-length", lib(&long.repeat(10))),
-        (
-            "small-files",
-            vec![("crates/a/src/b.rs", "//! A file.\n".to_owned())],
-        ),
+        ("small-files", vec![("crates/a/src/b.rs", "//! A file.\n".to_owned())]),
         (
             "small-files",
             vec![(
@@ -88,15 +71,9 @@ fn planted() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
             )],
         ),
         ("file-heads", vec![("crates/a/src/b.rs", long.clone())]),
-        (
-            "forbid-unsafe",
-            vec![(FOUND, format!("//! A crate.\n{long}"))],
-        ),
+        ("forbid-unsafe", vec![(FOUND, format!("//! A crate.\n{long}"))]),
         ("edges", vec![(METADATA, edge.to_owned())]),
-        (
-            "edges",
-            vec![(METADATA, edge.replace("aplomb-api", "aplomb-new"))],
-        ),
+        ("edges", vec![(METADATA, edge.replace("aplomb-api", "aplomb-new"))]),
         ("std-sync", lib("use std::sync::{Arc, Mutex};")),
         ("kube-params", lib("fn g() { PatchParams::default(); }")),
         ("spawn", lib("fn g() { tokio::spawn(async {}); }")),
@@ -119,17 +96,11 @@ fn each_rule_fails_on_a_planted_violation_and_no_other_does() {
         );
     }
     for (rule, files) in &planted {
-        let files: Vec<(&str, &str)> = files
-            .iter()
-            .map(|(path, text)| (*path, text.as_str()))
-            .collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
         let lines = run(&repository(&files), "");
         assert!(!lines.is_empty(), "{rule} does not see {}", files[0].0);
         let mark = format!(": {rule}: ");
-        assert!(
-            lines.iter().all(|line| line.contains(&mark)),
-            "{rule}: {lines:#?}"
-        );
+        assert!(lines.iter().all(|line| line.contains(&mark)), "{rule}: {lines:#?}");
     }
 }
 
@@ -141,23 +112,14 @@ fn the_baseline_lets_pass_what_it_counts_and_only_shrinks() {
     );
     let files = repository(&[(FOUND, &text)]);
     let baseline = new_baseline(&files, "as-str\tcrates/a/src/lib.rs\t9\t11\n");
-    assert_eq!(
-        baseline.lines().last(),
-        Some("as-str\tcrates/a/src/lib.rs\t2\t11")
-    );
+    assert_eq!(baseline.lines().last(), Some("as-str\tcrates/a/src/lib.rs\t2\t11"));
     assert_eq!(run(&files, &baseline), [""; 0]);
     let short = run(&files, &baseline.replace("\t2\t", "\t1\t"));
     assert_eq!(short.len(), 2, "{short:?}");
     let large = run(&files, &baseline.replace("\t2\t", "\t3\t"));
-    assert!(
-        large[0].contains("lower it from 3") && large.len() == 1,
-        "{large:?}"
-    );
+    assert!(large[0].contains("lower it from 3") && large.len() == 1, "{large:?}");
     let gone = run(&repository(&[]), &baseline);
-    assert!(
-        gone[0].contains("remove the line") && gone.len() == 1,
-        "{gone:?}"
-    );
+    assert!(gone[0].contains("remove the line") && gone.len() == 1, "{gone:?}");
 }
 
 #[test]

@@ -22,9 +22,7 @@ fn sources(folders: &[&str]) -> String {
 fn declared(source: &str) -> Vec<String> {
     let lines = source.lines().filter(|line| line.contains("pub const "));
     let values = lines.filter_map(|line| line.split('"').nth(1));
-    let word = |value: &&str| {
-        value.starts_with(char::is_uppercase) && value.chars().all(char::is_alphanumeric)
-    };
+    let word = |value: &&str| value.starts_with(char::is_uppercase) && value.chars().all(char::is_alphanumeric);
     values.filter(word).map(str::to_owned).collect()
 }
 
@@ -39,10 +37,7 @@ fn explained(page: &str, words: &[String]) {
 
 #[test]
 fn every_condition_and_reason_of_tunnels_is_explained() {
-    let words = declared(&sources(&[
-        "crates/api/src/tunnel",
-        "crates/tunnel-gateway/src",
-    ]));
+    let words = declared(&sources(&["crates/api/src/tunnel", "crates/tunnel-gateway/src"]));
     assert!(words.len() > 40, "{words:?}");
     explained("docs/tunnel.md", &words);
 }
@@ -103,12 +98,7 @@ fn fields(text: &str) -> Vec<String> {
 fn every_field_of_coder_is_in_the_tables() {
     let fields = fields(&read(DEFINITIONS));
     assert!(fields.len() > 40, "{fields:?}");
-    for field in [
-        "server.tokenSecretRef.key",
-        "key.rotateAfter",
-        "tags",
-        "resources",
-    ] {
+    for field in ["server.tokenSecretRef.key", "key.rotateAfter", "tags", "resources"] {
         assert!(fields.iter().any(|it| it == field), "{fields:?}");
     }
     explained("docs/coder.md", &fields);

@@ -118,10 +118,7 @@ mod tests {
 
     #[test]
     fn go_durations_parse() {
-        let read = |text: &str| {
-            text.parse::<DurationString>()
-                .map(|span| span.0.as_millis())
-        };
+        let read = |text: &str| text.parse::<DurationString>().map(|span| span.0.as_millis());
         assert_eq!(read("30s"), Ok(30_000));
         assert_eq!(read("1h30m"), Ok(5_400_000));
         assert_eq!(read("1.5s250ms"), Ok(1_750));

@@ -26,10 +26,7 @@ pub const CHANNEL: &str = "gateway.networking.k8s.io/channel";
 
 /// Their definitions as published, by plural, in the order of their names.
 pub const DEFINITIONS: [(&str, &str); 3] = [
-    (
-        "gatewayclasses",
-        include_str!("../gateway-api/gatewayclasses.yaml"),
-    ),
+    ("gatewayclasses", include_str!("../gateway-api/gatewayclasses.yaml")),
     ("gateways", include_str!("../gateway-api/gateways.yaml")),
     ("httproutes", include_str!("../gateway-api/httproutes.yaml")),
 ];

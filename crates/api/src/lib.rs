@@ -45,10 +45,5 @@ pub fn tunnel_definitions() -> Vec<CustomResourceDefinition> {
 /// The definitions of all our kinds.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    [
-        coder_definitions(),
-        tunnel_definitions(),
-        egress_definitions(),
-    ]
-    .concat()
+    [coder_definitions(), tunnel_definitions(), egress_definitions()].concat()
 }

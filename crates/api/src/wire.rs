@@ -61,11 +61,7 @@ pub struct ConnectorId {
 
 /// A gateway's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum StreamRequest {
     /// A connection to an origin.
     Dial {
@@ -95,11 +91,7 @@ pub enum StreamRequest {
 
 /// An agent's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum StreamReply {
     /// The origin is connected. The rest of the stream is the connection.
     Connected,
@@ -219,9 +211,7 @@ pub enum FrameError {
 /// It is too long.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let body = serde_json::to_vec(message)?;
-    let length = u32::try_from(body.len())
-        .ok()
-        .filter(|_| body.len() <= MAX_FRAME_SIZE);
+    let length = u32::try_from(body.len()).ok().filter(|_| body.len() <= MAX_FRAME_SIZE);
     let length = length.ok_or(FrameError::TooLong(body.len()))?;
     let mut frame = length.to_be_bytes().to_vec();
     frame.extend_from_slice(&body);
@@ -274,16 +264,10 @@ mod tests {
         for millis in [2_000, 2_500, 4_799, 4_800, 4_801, 9_600, 10_000, 3_600_000] {
             let patience = probe_timeout(Duration::from_millis(millis));
             let work = proof_timeout(patience);
-            assert!(
-                work + work / 4 < patience,
-                "{millis} ms: {work:?} of {patience:?}"
-            );
+            assert!(work + work / 4 < patience, "{millis} ms: {work:?} of {patience:?}");
             let look = origin_check_timeout(work);
             assert!(look + work / 4 < work, "{millis} ms: {look:?} of {work:?}");
-            assert!(
-                work >= patience / 2,
-                "{millis} ms: {work:?} of {patience:?}"
-            );
+            assert!(work >= patience / 2, "{millis} ms: {work:?} of {patience:?}");
         }
     }
 
@@ -298,10 +282,7 @@ mod tests {
         let frame = encode(&open).expect("short");
         let head = frame[..4].try_into().expect("four bytes");
         assert_eq!(body_length(head).expect("short"), frame.len() - 4);
-        assert_eq!(
-            decode::<StreamRequest>(&frame[4..]).expect("readable"),
-            open
-        );
+        assert_eq!(decode::<StreamRequest>(&frame[4..]).expect("readable"), open);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::http::{BoxConfig, start_with};
+use aplomb_apiserver::standalone::{StandaloneConfig, start_with};
 use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -50,10 +50,7 @@ const TUNNEL: Part = Part {
     folder: "tunnel",
     prerequisites: &[&["create", "-f", "deploy/tunnel/gateway-api/crds.yaml"]],
     definitions: aplomb_api::tunnel_definitions,
-    created: &[
-        "deployment.apps/aplomb-tunnel",
-        "deployment.apps/aplomb-gateway",
-    ],
+    created: &["deployment.apps/aplomb-tunnel", "deployment.apps/aplomb-gateway"],
     samples: &[
         "agent-rbac.yaml",
         "class.yaml",
@@ -159,10 +156,7 @@ async fn check_rights(kubectl: &Kubectl<'_>) {
     kubectl.run(&role(held)).await;
     let more = role("--verb=get,deletecollection");
     let (well, _, complained) = kubectl.try_run(&more).await;
-    assert!(
-        !well && complained.contains("not currently held"),
-        "{complained}"
-    );
+    assert!(!well && complained.contains("not currently held"), "{complained}");
     for (verb, resource) in [
         ("escalate", "roles"),
         ("bind", "roles"),
@@ -186,9 +180,9 @@ async fn the_box_accepts_the_manifests() {
     let dir = std::env::temp_dir().join(format!("aplomb-deploy-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     let kubeconfig = dir.join("kubeconfig");
-    let config = BoxConfig {
+    let config = StandaloneConfig {
         kubeconfig: Some(kubeconfig.clone()),
-        ..BoxConfig::default()
+        ..StandaloneConfig::default()
     };
     let server = ApiServer::builder().build();
     let running = start_with(server, config).await.expect("the box starts");

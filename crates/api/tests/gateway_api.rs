@@ -15,8 +15,7 @@ fn sha256(text: &str) -> String {
 fn the_definitions_are_those_of_the_pinned_release() {
     let pinned = Versions::pinned().expect("versions.yaml").gateway_api;
     for (plural, text) in DEFINITIONS {
-        let definition: CustomResourceDefinition =
-            serde_saphyr::from_str(text).expect("a definition");
+        let definition: CustomResourceDefinition = serde_saphyr::from_str(text).expect("a definition");
         assert_eq!(definition.spec.names.plural, plural);
         let notes = definition.annotations();
         assert_eq!(notes.get(BUNDLE_VERSION), Some(&pinned), "{plural}");

@@ -5,7 +5,7 @@ mod refusals;
 use std::future::Future;
 
 use aplomb_api::StableEgress;
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::runtime::wait::{await_condition, conditions};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// Runs `test` with a client of an API server that has our kinds.
 fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + Send + 'static) {
-    World::new(1).run(|cluster| async move {
+    Simulation::new(1).run(|cluster| async move {
         let client = cluster.client("admin");
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         for definition in aplomb_api::definitions() {
@@ -170,11 +170,7 @@ fn every_list_map_and_text_of_the_spec_is_bounded() {
         let root = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let mut found = Vec::new();
         let kind = &definition.spec.names.kind;
-        collect_unbounded(
-            &format!("{kind}.spec"),
-            &root["properties"]["spec"],
-            &mut found,
-        );
+        collect_unbounded(&format!("{kind}.spec"), &root["properties"]["spec"], &mut found);
         assert_eq!(found, [""; 0]);
     }
 }

@@ -2,9 +2,10 @@
 
 use anyhow::{Context, anyhow};
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::http::{BoxConfig, Error, Limits, start_with};
-use aplomb_apiserver::store::{DataDir, Window};
-use aplomb_controllers::Actors;
+use aplomb_apiserver::http::Limits;
+use aplomb_apiserver::standalone::{Error, StandaloneConfig, start_with};
+use aplomb_apiserver::storage::{DataDir, Window};
+use aplomb_controllers::Controllers;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -18,16 +19,13 @@ pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
         behind: args.watch_buffer,
         ..Window::default()
     };
-    let mut builder = ApiServer::builder()
-        .rbac(args.rbac)
-        .cluster(true)
-        .window(window);
+    let mut builder = ApiServer::builder().rbac(args.rbac).cluster(true).window(window);
     if let Some(path) = &args.data_dir {
         builder = builder.data_dir(DataDir::open(path)?);
     }
     let server = builder.build();
-    let _actors = Actors::cluster().start(&server);
-    let config = BoxConfig {
+    let _actors = Controllers::cluster().start(&server);
+    let config = StandaloneConfig {
         listen: args.listen,
         kubeconfig: Some(args.kubeconfig),
         audit_log: args.audit_log,

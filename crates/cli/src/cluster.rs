@@ -52,25 +52,18 @@ impl ClusterClient {
 }
 
 /// The configuration of a client: from a file, from kubectl's default files, or from this process's pod.
-pub(crate) async fn load_config(
-    kubeconfig: Option<PathBuf>,
-    context: Option<String>,
-) -> Result<Config> {
+pub(crate) async fn load_config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<Config> {
     let mut config = match kubeconfig {
         Some(file) => {
             let name = format!("--kubeconfig {}", file.display());
-            let read =
-                Kubeconfig::read_from(&file).map_err(|error| invalid_kubeconfig(&name, &error))?;
+            let read = Kubeconfig::read_from(&file).map_err(|error| invalid_kubeconfig(&name, &error))?;
             from_kubeconfig(read, context, &name).await?
         }
         None => match Kubeconfig::read() {
             Ok(read) => from_kubeconfig(read, context, "kubectl's kubeconfig").await?,
-            Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath)
-                if context.is_none() =>
-            {
-                Config::incluster().map_err(|_| {
-                    anyhow!("no cluster configured; set --kubeconfig FILE, or run in a pod")
-                })?
+            Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) if context.is_none() => {
+                Config::incluster()
+                    .map_err(|_| anyhow!("no cluster configured; set --kubeconfig FILE, or run in a pod"))?
             }
             Err(error) => return Err(invalid_kubeconfig("kubectl's kubeconfig", &error)),
         },
@@ -101,18 +94,13 @@ async fn from_kubeconfig(read: Kubeconfig, context: Option<String>, name: &str) 
     let acting = impersonation_headers(&read, options.context.as_ref());
     let mut config = Config::from_custom_kubeconfig(read, &options)
         .await
-        .with_context(|| {
-            format!("{name}: {which} cannot be used; fix it, or select another with --context")
-        })?;
+        .with_context(|| format!("{name}: {which} cannot be used; fix it, or select another with --context"))?;
     config.headers.extend(acting);
     Ok(config)
 }
 
 /// The impersonation headers of a context, as kubectl sends for `--as`.
-fn impersonation_headers(
-    read: &Kubeconfig,
-    context: Option<&String>,
-) -> Vec<(HeaderName, HeaderValue)> {
+fn impersonation_headers(read: &Kubeconfig, context: Option<&String>) -> Vec<(HeaderName, HeaderValue)> {
     let named = context.or(read.current_context.as_ref());
     let context = read.contexts.iter().find(|it| Some(&it.name) == named);
     let user = context.and_then(|it| it.context.as_ref()?.user.as_ref());
@@ -122,15 +110,9 @@ fn impersonation_headers(
     };
     let groups = user.impersonate_groups.iter().flatten();
     let groups = groups.map(|group| ("impersonate-group", group));
-    let name = user
-        .impersonate
-        .iter()
-        .map(|name| ("impersonate-user", name));
-    let all = name.chain(groups).filter_map(|(header, value)| {
-        Some((
-            HeaderName::from_static(header),
-            HeaderValue::from_str(value).ok()?,
-        ))
-    });
+    let name = user.impersonate.iter().map(|name| ("impersonate-user", name));
+    let all = name
+        .chain(groups)
+        .filter_map(|(header, value)| Some((HeaderName::from_static(header), HeaderValue::from_str(value).ok()?)));
     all.collect()
 }

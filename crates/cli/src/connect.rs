@@ -48,9 +48,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
         drop(stopped.await);
     };
     let agent = aplomb_tunnel_agent::run(client, settings, events, shutdown);
-    let deadline = args
-        .wait
-        .map(|wait| Instant::now() + Duration::from_secs(wait.into()));
+    let deadline = args.wait.map(|wait| Instant::now() + Duration::from_secs(wait.into()));
     let mut watch = Watch {
         screen: ConnectScreen::new(args.json),
         events: told,
@@ -227,18 +225,14 @@ fn tunnel_name(args: &ConnectArgs, machine: &str) -> Result<String> {
 }
 
 fn machine_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    let name =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
     name.unwrap_or_default().trim().to_owned()
 }
 
 /// The default name of the tunnel to `target`: stable over restarts, different on each machine.
 fn default_name(machine: &str, target: &ExposedTarget) -> String {
-    let host = if target.is_local() {
-        machine
-    } else {
-        target.host()
-    };
+    let host = if target.is_local() { machine } else { target.host() };
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {
             c.to_ascii_lowercase()
@@ -275,11 +269,7 @@ mod tests {
     #[test]
     fn the_default_name_is_a_dns_label() {
         for (machine, target, name) in [
-            (
-                "Anna's Laptop.local",
-                "localhost:3000",
-                "anna-s-laptop-local-3000",
-            ),
+            ("Anna's Laptop.local", "localhost:3000", "anna-s-laptop-local-3000"),
             ("", "127.0.0.1:80", "tunnel-80"),
             ("laptop", "[2001:db8::1]:443", "2001-db8--1-443"),
             ("laptop", "db.example.com:5432", "db-example-com-5432"),
@@ -288,10 +278,7 @@ mod tests {
             assert_eq!(made, name);
             assert!(is_dns_label(&made));
         }
-        let long = default_name(
-            &"x".repeat(200),
-            &"localhost:65535".parse().expect("a target"),
-        );
+        let long = default_name(&"x".repeat(200), &"localhost:65535".parse().expect("a target"));
         assert!(is_dns_label(&long), "{long}");
     }
 }

@@ -20,9 +20,7 @@ pub(crate) async fn run(args: CrdsArgs) -> Result<()> {
         return install::run(&client, &chosen).await;
     }
     let text = to_yaml(&chosen)?;
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("standard output")
+    std::io::stdout().write_all(text.as_bytes()).context("standard output")
 }
 
 /// Our own CRDs of these kinds.
@@ -61,18 +59,9 @@ mod tests {
     #[test]
     fn installed_and_printed_definitions_agree() {
         let installed = [
-            (
-                CrdKinds::Coder,
-                include_str!("../../../deploy/coder/00-crds.yaml"),
-            ),
-            (
-                CrdKinds::Egress,
-                include_str!("../../../deploy/egress/00-crd.yaml"),
-            ),
-            (
-                CrdKinds::Tunnel,
-                include_str!("../../../deploy/tunnel/00-crds.yaml"),
-            ),
+            (CrdKinds::Coder, include_str!("../../../deploy/coder/00-crds.yaml")),
+            (CrdKinds::Egress, include_str!("../../../deploy/egress/00-crd.yaml")),
+            (CrdKinds::Tunnel, include_str!("../../../deploy/tunnel/00-crds.yaml")),
             (
                 CrdKinds::GatewayApi,
                 include_str!("../../../deploy/tunnel/gateway-api/crds.yaml"),
@@ -80,10 +69,7 @@ mod tests {
         ];
         for (kinds, text) in installed {
             let printed = to_yaml(&[kinds]).expect("it serializes");
-            assert!(
-                text == printed,
-                "{kinds:?}: its file is outdated, regenerate it"
-            );
+            assert!(text == printed, "{kinds:?}: its file is outdated, regenerate it");
         }
     }
 }

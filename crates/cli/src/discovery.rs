@@ -31,18 +31,13 @@ pub(crate) struct FoundOperators {
 }
 
 /// Finds the operators.
-pub(crate) async fn find_operators(
-    cluster: &ClusterClient,
-    given: &[String],
-) -> Result<FoundOperators> {
+pub(crate) async fn find_operators(cluster: &ClusterClient, given: &[String]) -> Result<FoundOperators> {
     let mut found = FoundOperators::default();
     match list_leases(&cluster.client).await {
         Ok(leases) => found.leases = Some(leases),
         Err(error) => {
             let why = error_text::server_error_line(&error);
-            found
-                .gaps
-                .push(format!("the operators' Leases cannot be read: {why}"));
+            found.gaps.push(format!("the operators' Leases cannot be read: {why}"));
         }
     }
     if !given.is_empty() {
@@ -60,15 +55,12 @@ pub(crate) async fn find_operators(
     for lease in &leases {
         let (name, holder) = (str_at(lease, "/metadata/name"), holder(lease));
         if !holder.is_empty() && !asked.contains(holder) {
-            let gap = format!(
-                "cannot reach {name}, held by {holder}; set its admin address with --admin URL"
-            );
+            let gap = format!("cannot reach {name}, held by {holder}; set its admin address with --admin URL");
             found.gaps.push(gap);
         }
     }
     if found.admins.is_empty() && found.gaps.is_empty() {
-        let gap =
-            "no operator found; start one with `aplomb run`, or set its address with --admin URL";
+        let gap = "no operator found; start one with `aplomb run`, or set its address with --admin URL";
         found.gaps.push(gap.to_owned());
     }
     Ok(found)
@@ -82,9 +74,7 @@ async fn find_by_lease(leases: &[Value], admins: &mut Vec<AdminClient>) -> BTree
     };
     // Operators of one process share an address.
     let addresses: BTreeSet<String> = leases.iter().filter_map(address).collect();
-    let there = addresses
-        .iter()
-        .filter_map(|it| AdminClient::for_url(it).ok());
+    let there = addresses.iter().filter_map(|it| AdminClient::for_url(it).ok());
     let holders: BTreeSet<&str> = leases.iter().map(holder).collect();
     let mut asked = BTreeSet::new();
     for (admin, identities) in with_identities(there.collect()).await {
@@ -101,9 +91,7 @@ async fn find_by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut 
     let Ok(pods) = list(client, PODS_PATH).await else {
         return;
     };
-    let there = pods
-        .iter()
-        .filter_map(|pod| AdminClient::for_pod(client, pod));
+    let there = pods.iter().filter_map(|pod| AdminClient::for_pod(client, pod));
     for (admin, identities) in with_identities(there.collect()).await {
         if !identities.is_empty() && !identities.is_subset(asked) {
             asked.extend(identities);
@@ -126,11 +114,7 @@ async fn list_leases(client: &Client) -> kube::Result<Vec<Value>> {
     const LEASES: &str = "/apis/coordination.k8s.io/v1";
     let all = match list(client, &format!("{LEASES}/leases")).await {
         Err(kube::Error::Api(status)) if status.is_forbidden() => {
-            list(
-                client,
-                &format!("{LEASES}/namespaces/{OPERATOR_NAMESPACE}/leases"),
-            )
-            .await?
+            list(client, &format!("{LEASES}/namespaces/{OPERATOR_NAMESPACE}/leases")).await?
         }
         other => other?,
     };
@@ -155,8 +139,5 @@ fn holder(lease: &Value) -> &str {
 }
 
 fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

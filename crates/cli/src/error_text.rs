@@ -53,10 +53,7 @@ pub(crate) fn server_error_line(error: &kube::Error) -> String {
         kube::Error::Service(cause) => unreachable_line(cause.as_ref()),
         kube::Error::HyperError(cause) => unreachable_line(cause),
         kube::Error::InferConfig(_) | kube::Error::InferKubeconfig(_) => {
-            format!(
-                "no cluster configured: {}; set --kubeconfig FILE",
-                root_cause(error)
-            )
+            format!("no cluster configured: {}; set --kubeconfig FILE", root_cause(error))
         }
         other => root_cause(other),
     }
@@ -68,9 +65,7 @@ fn status_line(status: &Status) -> String {
         401 => "the API server rejected the credentials: the token is wrong or has expired; get a \
                 new kubeconfig, or log in again"
             .to_owned(),
-        403 => format!(
-            "{message}; ask a cluster administrator for a Role that allows it; aplomb-view allows reading"
-        ),
+        403 => format!("{message}; ask a cluster administrator for a Role that allows it; aplomb-view allows reading"),
         404 if message.is_empty()
             || message.contains("page not found")
             || message.contains("could not find the requested resource") =>
@@ -85,9 +80,7 @@ fn status_line(status: &Status) -> String {
 fn unreachable_line(cause: &(dyn StdError + 'static)) -> String {
     let why = root_cause(cause);
     if why.contains("certificate") {
-        return format!(
-            "the API server's certificate is not trusted ({why}); use the kubeconfig of this cluster"
-        );
+        return format!("the API server's certificate is not trusted ({why}); use the kubeconfig of this cluster");
     }
     format!("the API server cannot be reached ({why}); check its address and that it is running")
 }

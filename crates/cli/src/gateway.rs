@@ -195,11 +195,7 @@ mod tests {
         let settings = settings(&args, None).expect("settings");
         assert_eq!(settings.advertise, None);
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
-        assert!(
-            settings.identity.ends_with("-8080"),
-            "{}",
-            settings.identity
-        );
+        assert!(settings.identity.ends_with("-8080"), "{}", settings.identity);
         assert_eq!(settings_json(&args, &settings)["lease-seconds"], 15);
     }
 
@@ -207,21 +203,12 @@ mod tests {
     fn every_address_needs_a_reachable_one() {
         let args = parse_args(&["--listen", "0.0.0.0:8080"]);
         let error = settings(&args, None).expect_err("no address").to_string();
-        assert!(
-            error.contains("--advertise") && error.contains("POD_IP"),
-            "{error}"
-        );
+        assert!(error.contains("--advertise") && error.contains("POD_IP"), "{error}");
         let pod = settings(&args, Some("192.0.2.7".to_owned())).expect("a pod");
-        assert_eq!(
-            pod.advertise.map(|ip| ip.to_string()).as_deref(),
-            Some("192.0.2.7")
-        );
+        assert_eq!(pod.advertise.map(|ip| ip.to_string()).as_deref(), Some("192.0.2.7"));
         let args = parse_args(&["--listen", "0.0.0.0:8080", "--advertise", "192.0.2.8"]);
         let said = settings(&args, Some("192.0.2.7".to_owned())).expect("said");
-        assert_eq!(
-            said.advertise.map(|ip| ip.to_string()).as_deref(),
-            Some("192.0.2.8")
-        );
+        assert_eq!(said.advertise.map(|ip| ip.to_string()).as_deref(), Some("192.0.2.8"));
     }
 
     #[test]

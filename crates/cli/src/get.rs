@@ -45,9 +45,7 @@ pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
     }
     match (&wanted[..], args.watch) {
         _ if !seen.missing.is_empty() => Ok(ExitCode::from(EXIT_FINDING)),
-        ([one], true) => {
-            watch::watch_objects(&cluster, one, &scope, seen.found, &mut printer).await
-        }
+        ([one], true) => watch::watch_objects(&cluster, one, &scope, seen.found, &mut printer).await,
         _ => Ok(ExitCode::SUCCESS),
     }
 }
@@ -110,9 +108,7 @@ async fn collect_objects(
     for one in wanted {
         match read_objects(client, one, scope).await {
             Ok(objects) => seen.push_objects(one, objects, wanted.len() == 1),
-            Err(kube::Error::Api(status))
-                if status.code == 404 && is_object_reason(&status.reason) =>
-            {
+            Err(kube::Error::Api(status)) if status.code == 404 && is_object_reason(&status.reason) => {
                 seen.missing.push(one.not_found());
             }
             // A kind that is not installed has no objects. It is an error only if no kind is installed.
@@ -120,8 +116,7 @@ async fn collect_objects(
                 absent = Some(read_error(&one.resource, scope, error));
             }
             Err(error @ kube::Error::Api(_)) => {
-                seen.refused
-                    .get_or_insert(read_error(&one.resource, scope, error));
+                seen.refused.get_or_insert(read_error(&one.resource, scope, error));
             }
             Err(error) => return Err(error.into()),
         }
@@ -141,9 +136,7 @@ async fn read_objects(client: &Client, one: &KindQuery, scope: &Scope) -> kube::
         path.push_str(&format!("?labelSelector={query}"));
     }
     let request = http::Request::get(path).body(Vec::new());
-    let answer: Value = client
-        .request(request.map_err(kube::Error::HttpError)?)
-        .await?;
+    let answer: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
     Ok(match one.name {
         Some(_) => vec![answer],
         None => answer["items"].as_array().cloned().unwrap_or_default(),
@@ -153,9 +146,7 @@ async fn read_objects(client: &Client, one: &KindQuery, scope: &Scope) -> kube::
 /// One byte, percent-encoded for a query.
 fn percent_encode(byte: u8) -> String {
     match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
-            char::from(byte).to_string()
-        }
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
         other => format!("%{other:02X}"),
     }
 }

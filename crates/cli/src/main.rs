@@ -42,10 +42,7 @@ async fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    if rustls::crypto::aws_lc_rs::default_provider()
-        .install_default()
-        .is_err()
-    {
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         eprintln!("aplomb: a TLS provider was installed before main");
         return ExitCode::from(EXIT_ERROR);
     }
@@ -74,8 +71,7 @@ fn parse_args() -> Result<Cli, ExitCode> {
         .and_then(|matches| Cli::from_arg_matches(&matches));
     read.map_err(|error| {
         // Help is printed in full, also where it is shown because arguments are missing.
-        let help = !error.use_stderr()
-            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        let help = !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if !help {
             eprintln!("aplomb: {}", error_text::usage_error_line(&error));
             return ExitCode::from(EXIT_ERROR);

@@ -19,8 +19,7 @@ impl OutputStream {
     /// Colors by flag, else by environment, else by terminal.
     pub(crate) fn new(color: ColorMode) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let forced = std::env::var_os("CLICOLOR_FORCE")
-            .is_some_and(|value| value != "0" && !value.is_empty());
+        let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0" && !value.is_empty());
         let color = match color {
             ColorMode::Always => true,
             ColorMode::Never => false,
@@ -74,9 +73,7 @@ pub(crate) fn json_text(value: &Value) -> String {
     let mut text = Vec::new();
     let indented = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, indented);
-    value
-        .serialize(&mut serializer)
-        .expect("a parsed value serializes");
+    value.serialize(&mut serializer).expect("a parsed value serializes");
     text.push(b'\n');
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -88,10 +85,8 @@ mod tests {
     #[test]
     fn colors_have_no_width() {
         let lines = [["READY", "AGE"], ["True", "5m"]].map(|line| line.map(str::to_owned).to_vec());
-        let plain =
-            OutputStream::new(ColorMode::Never).format_table(&mut TableLayout::default(), &lines);
-        let bright =
-            OutputStream::new(ColorMode::Always).format_table(&mut TableLayout::default(), &lines);
+        let plain = OutputStream::new(ColorMode::Never).format_table(&mut TableLayout::default(), &lines);
+        let bright = OutputStream::new(ColorMode::Always).format_table(&mut TableLayout::default(), &lines);
         assert_eq!(plain, "READY   AGE\nTrue    5m\n");
         assert_eq!(bright, "READY   AGE\n\u{1b}[32mTrue\u{1b}[0m    5m\n");
     }

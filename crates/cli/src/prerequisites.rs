@@ -31,18 +31,11 @@ pub(crate) async fn check_server(client: &Client) -> Result<()> {
 }
 
 /// Checks that the server serves the kinds of these CRDs.
-pub(crate) async fn check_kinds(
-    client: &Client,
-    definitions: &[CustomResourceDefinition],
-) -> Result<()> {
+pub(crate) async fn check_kinds(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {
     let Some(first) = definitions.first() else {
         return Ok(());
     };
-    let version = first
-        .spec
-        .versions
-        .first()
-        .map_or("", |it| it.name.as_str());
+    let version = first.spec.versions.first().map_or("", |it| it.name.as_str());
     let group = format!("{}/{version}", first.spec.group);
     let plurals = definitions.iter().map(|it| it.spec.names.plural.as_str());
     wait_served(client, &group, &plurals.collect::<Vec<_>>(), KINDS_TIMEOUT).await
@@ -51,21 +44,13 @@ pub(crate) async fn check_kinds(
 /// Checks that the server serves the Gateway API, which the operator installs where it is missing.
 pub(crate) async fn wait_gateway_api(client: &Client) -> Result<()> {
     let (group, plurals) = GATEWAY_API;
-    if wait_served(client, group, plurals, Duration::ZERO)
-        .await
-        .is_err()
-    {
+    if wait_served(client, group, plurals, Duration::ZERO).await.is_err() {
         tracing::info!(group, "Waiting for the Gateway API to be installed");
     }
     wait_served(client, group, plurals, GATEWAY_API_TIMEOUT).await
 }
 
-async fn wait_served(
-    client: &Client,
-    group: &str,
-    plurals: &[&str],
-    patience: Duration,
-) -> Result<()> {
+async fn wait_served(client: &Client, group: &str, plurals: &[&str], patience: Duration) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         let missing = timeout(REQUEST_TIMEOUT, missing_plurals(client, group, plurals)).await;
@@ -85,21 +70,13 @@ async fn wait_served(
 }
 
 /// Checks that this user may list a kind of ours, the first right that every command needs.
-pub(crate) async fn check_list_permission(
-    client: &Client,
-    plural: &str,
-    namespace: Option<&str>,
-) -> Result<()> {
+pub(crate) async fn check_list_permission(client: &Client, plural: &str, namespace: Option<&str>) -> Result<()> {
     let deadline = Instant::now() + KINDS_TIMEOUT;
     let scope = namespace.map_or_else(String::new, |it| format!("/namespaces/{it}"));
     let path = format!("/apis/{GROUP}{scope}/{plural}?limit=1");
     loop {
         let request = http::Request::get(&path).body(Vec::new())?;
-        let answer = timeout(
-            REQUEST_TIMEOUT,
-            client.request::<serde_json::Value>(request),
-        )
-        .await;
+        let answer = timeout(REQUEST_TIMEOUT, client.request::<serde_json::Value>(request)).await;
         match answer.map_err(|_| timeout_error())? {
             // A Role that was bound a moment ago may not be effective yet.
             Err(Error::Api(status)) if status.is_forbidden() && Instant::now() < deadline => {}

@@ -53,13 +53,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
     }
     let parts = office.parts()?;
     office
-        .serve(run_operators(
-            args.operators(),
-            client,
-            &settings,
-            parts,
-            shutdown,
-        ))
+        .serve(run_operators(args.operators(), client, &settings, parts, shutdown))
         .await
 }
 
@@ -100,16 +94,14 @@ async fn run_operators(
     let coder = async {
         if operators.contains(&OperatorArg::Coder) {
             let settings = &settings.coder;
-            aplomb_coder_operator::run(client.clone(), settings, parts.coder, shutdown.clone())
-                .await?;
+            aplomb_coder_operator::run(client.clone(), settings, parts.coder, shutdown.clone()).await?;
         }
         Ok(())
     };
     let egress = async {
         if operators.contains(&OperatorArg::Egress) {
             let settings = &settings.egress;
-            aplomb_egress_operator::run(client.clone(), settings, parts.egress, shutdown.clone())
-                .await?;
+            aplomb_egress_operator::run(client.clone(), settings, parts.egress, shutdown.clone()).await?;
         }
         Ok::<_, anyhow::Error>(())
     };
@@ -117,8 +109,7 @@ async fn run_operators(
         if operators.contains(&OperatorArg::Tunnel) {
             let settings = &settings.tunnel;
             crate::crds::ensure_gateway_api(&client).await?;
-            aplomb_tunnel_operator::run(client.clone(), settings, parts.tunnel, shutdown.clone())
-                .await?;
+            aplomb_tunnel_operator::run(client.clone(), settings, parts.tunnel, shutdown.clone()).await?;
         }
         Ok(())
     };

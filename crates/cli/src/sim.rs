@@ -6,9 +6,9 @@ mod hetzner;
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use aplomb_fake_services::coderd::Coderd;
-use aplomb_fake_services::hetzner::Hetzner;
-use aplomb_fake_services::stand_in::{self, Core, Service};
+use aplomb_fake_services::coderd::FakeCoderd;
+use aplomb_fake_services::hcloud::FakeHcloud;
+use aplomb_fake_services::service::{self, FakeService, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CoderdArgs, SimArgs, SimCommand};
@@ -18,14 +18,14 @@ pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
         SimCommand::Coderd(args) => serve_coderd(args).await,
         SimCommand::Hetzner(args) => {
             let listen = args.listen.address;
-            let hetzner = Hetzner::new(hetzner::config(args)?);
+            let hetzner = FakeHcloud::new(hetzner::config(args)?);
             serve_until_signal(hetzner.service(), listen, std::future::pending()).await
         }
     }
 }
 
 async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
-    let coderd = Coderd::new(coderd::config(&args)?);
+    let coderd = FakeCoderd::new(coderd::config(&args)?);
     let listen = args.listen.address;
     let service = coderd.service();
     match coderd::run_pod_simulator(coderd, args).await? {
@@ -35,14 +35,14 @@ async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
 }
 
 /// Serves until a signal, or until the work that runs with it ends.
-async fn serve_until_signal<C: Core>(
+async fn serve_until_signal<C: FakeService>(
     service: Service<C>,
     listen: SocketAddr,
     beside: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let running = stand_in::serve(service, listen).await.with_context(|| {
+    let running = service::serve(service, listen).await.with_context(|| {
         format!("cannot listen on --listen {listen}; use another address, or port 0 for a free one")
     })?;
     println!("ready {}", running.url());

@@ -48,10 +48,7 @@ pub(crate) async fn run(args: StatusArgs, out: &OutputStream) -> Result<ExitCode
 }
 
 /// The current state, and what could not be read.
-async fn read_overview(
-    cluster: &ClusterClient,
-    admins: &[String],
-) -> Result<(Overview, Vec<String>)> {
+async fn read_overview(cluster: &ClusterClient, admins: &[String]) -> Result<(Overview, Vec<String>)> {
     let FoundOperators {
         admins,
         leases,
@@ -84,11 +81,7 @@ async fn read_status(admin: &discovery::AdminClient) -> Result<Option<Overview>>
 }
 
 /// Our objects of every namespace, or of the current one if only that is allowed.
-async fn read_objects(
-    cluster: &ClusterClient,
-    readings: &mut ScreenData,
-    gaps: &mut Vec<String>,
-) -> Result<()> {
+async fn read_objects(cluster: &ClusterClient, readings: &mut ScreenData, gaps: &mut Vec<String>) -> Result<()> {
     let mut refused = None;
     let mut known = 0;
     for resource in all_resources() {
@@ -97,8 +90,7 @@ async fn read_objects(
         let mut answer = list_objects(cluster, &format!("{base}/{plural}")).await;
         if has_code(&answer, 403) && resource.namespaced {
             let namespace = &cluster.namespace;
-            answer =
-                list_objects(cluster, &format!("{base}/namespaces/{namespace}/{plural}")).await;
+            answer = list_objects(cluster, &format!("{base}/namespaces/{namespace}/{plural}")).await;
         }
         match answer {
             Ok(objects) => {
@@ -109,10 +101,7 @@ async fn read_objects(
                 refused = Some(kube::Error::Api(status));
             }
             Err(error @ kube::Error::Api(_)) if !is_unauthenticated(&error) => {
-                gaps.push(format!(
-                    "{plural}: {}",
-                    error_text::server_error_line(&error)
-                ));
+                gaps.push(format!("{plural}: {}", error_text::server_error_line(&error)));
                 refused = Some(error);
             }
             Err(error) => return Err(error.into()),
@@ -141,12 +130,7 @@ async fn list_objects(cluster: &ClusterClient, path: &str) -> kube::Result<Vec<V
     Ok(answer["items"].as_array().cloned().unwrap_or_default())
 }
 
-fn print_status(
-    status: &Overview,
-    gaps: &[String],
-    output: StatusOutput,
-    out: &OutputStream,
-) -> Result<()> {
+fn print_status(status: &Overview, gaps: &[String], output: StatusOutput, out: &OutputStream) -> Result<()> {
     match output {
         StatusOutput::Json => out.print(&json_text(&serde_json::to_value(status)?))?,
         StatusOutput::Table => {

@@ -22,34 +22,21 @@ const GROUP: &str = "/apis/aplomb.dev/v1alpha1";
 
 pub(crate) async fn run(args: TunnelArgs) -> Result<ExitCode> {
     let config = load_config(args.kubeconfig).await?;
-    let namespace = args
-        .namespace
-        .unwrap_or_else(|| config.default_namespace.clone());
+    let namespace = args.namespace.unwrap_or_else(|| config.default_namespace.clone());
     let client = aplomb::client(config)?;
     prerequisites::check_server(&client).await?;
     match args.what {
-        TunnelCommand::List {
-            all_namespaces,
-            output,
-        } => {
+        TunnelCommand::List { all_namespaces, output } => {
             let within = (!all_namespaces).then_some(namespace.as_str());
             print_tunnels(&client, within, output).await?;
             Ok(ExitCode::SUCCESS)
         }
-        TunnelCommand::Status { name, output } => {
-            print_status(&client, &namespace, &name, output).await
-        }
-        TunnelCommand::Delete { name, connector } => {
-            delete_tunnel(&client, &namespace, &name, connector).await
-        }
+        TunnelCommand::Status { name, output } => print_status(&client, &namespace, &name, output).await,
+        TunnelCommand::Delete { name, connector } => delete_tunnel(&client, &namespace, &name, connector).await,
     }
 }
 
-async fn print_tunnels(
-    client: &Client,
-    namespace: Option<&str>,
-    output: TunnelOutput,
-) -> Result<()> {
+async fn print_tunnels(client: &Client, namespace: Option<&str>, output: TunnelOutput) -> Result<()> {
     let path = match namespace {
         Some(namespace) => format!("{GROUP}/namespaces/{namespace}/httpproxies"),
         None => format!("{GROUP}/httpproxies"),
@@ -80,12 +67,7 @@ async fn print_tunnels(
     Ok(())
 }
 
-async fn print_status(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    output: TunnelOutput,
-) -> Result<ExitCode> {
+async fn print_status(client: &Client, namespace: &str, name: &str, output: TunnelOutput) -> Result<ExitCode> {
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
     let Some(proxy) = proxies
         .get_opt(name)
@@ -116,12 +98,7 @@ async fn print_status(
     })
 }
 
-async fn delete_tunnel(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    with_connector: bool,
-) -> Result<ExitCode> {
+async fn delete_tunnel(client: &Client, namespace: &str, name: &str, with_connector: bool) -> Result<ExitCode> {
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
     let Some(proxy) = proxies
         .get_opt(name)
@@ -130,11 +107,7 @@ async fn delete_tunnel(
     else {
         return Ok(report_not_found(namespace, name));
     };
-    print_deleted(
-        "httpproxy",
-        name,
-        proxies.delete(name, &DeleteParams::default()).await,
-    )?;
+    print_deleted("httpproxy", name, proxies.delete(name, &DeleteParams::default()).await)?;
     if !with_connector {
         return Ok(ExitCode::SUCCESS);
     }
@@ -144,18 +117,16 @@ async fn delete_tunnel(
         .map_err(|error| api_error("list tunnels", error))?;
     let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
     for connector in connector_names(&proxy) {
-        let user = rest.iter().find(|other| {
-            other.uid() != proxy.uid() && connector_names(other).contains(&connector)
-        });
+        let user = rest
+            .iter()
+            .find(|other| other.uid() != proxy.uid() && connector_names(other).contains(&connector));
         if let Some(user) = user {
             bail!(
                 "connector {connector} is kept; httpproxy {} also uses it",
                 user.name_any()
             );
         }
-        let deleted = connectors
-            .delete(&connector, &DeleteParams::default())
-            .await;
+        let deleted = connectors.delete(&connector, &DeleteParams::default()).await;
         print_deleted("connector", &connector, deleted)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -6,9 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use aplomb::{Cache, ObjectKey, View};
-use aplomb_api::coder::{
-    CoderServerRef, ControlPlaneRef, SecretKeyRef, ServerBinding, annotations, reasons,
-};
+use aplomb_api::coder::{CoderServerRef, ControlPlaneRef, SecretKeyRef, ServerBinding, annotations, reasons};
 use aplomb_http_client::ApiToken;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -97,11 +95,7 @@ fn token_denied(reason: &'static str, message: String) -> AccessDenied {
     }
 }
 
-fn from_spec(
-    claim: ServerClaim<'_>,
-    server: &CoderServerRef,
-    secrets: &Cache<Secret>,
-) -> Result<Access, AccessDenied> {
+fn from_spec(claim: ServerClaim<'_>, server: &CoderServerRef, secrets: &Cache<Secret>) -> Result<Access, AccessDenied> {
     let reference = &server.token_secret_ref;
     let (secret, token) = usable_token(claim.namespace, reference, secrets)?;
     let url = normalize_url(&server.url);
@@ -140,9 +134,7 @@ fn from_control_plane(
     };
     let url = plane.status.url.as_deref().filter(|url| !url.is_empty());
     let Some(url) = url.map(normalize_url) else {
-        return Err(unavailable(format!(
-            "CoderControlPlane {name} has no status.url yet"
-        )));
+        return Err(unavailable(format!("CoderControlPlane {name} has no status.url yet")));
     };
     let secret = plane.status.operator_token_secret_ref.as_ref();
     let Some(reference) = secret.and_then(|it| it.secret_ref()) else {
@@ -172,11 +164,7 @@ fn from_control_plane(
 }
 
 /// The token that a record was bound to, if its Secret still has it and still allows the server.
-pub(crate) fn bound_token(
-    namespace: &str,
-    binding: &ServerBinding,
-    secrets: &Cache<Secret>,
-) -> Option<ApiToken> {
+pub(crate) fn bound_token(namespace: &str, binding: &ServerBinding, secrets: &Cache<Secret>) -> Option<ApiToken> {
     let (secret, token) = read_token(namespace, &binding.token_secret_ref, secrets).ok()?;
     let allowed = binding.control_plane.is_some() || lists_server(&secret, &binding.server_url);
     (allowed && fingerprint(&token) == binding.token_fingerprint).then_some(token)
@@ -243,9 +231,7 @@ fn lists_server(secret: &Secret, url: &str) -> bool {
 fn listed_servers(secret: &Secret) -> BTreeSet<ServerUrl> {
     let annotations = secret.metadata.annotations.as_ref();
     let list = annotations.and_then(|all| all.get(annotations::SERVERS));
-    let parts = list
-        .into_iter()
-        .flat_map(|it| it.split([',', ' ', '\n', '\t']));
+    let parts = list.into_iter().flat_map(|it| it.split([',', ' ', '\n', '\t']));
     parts.filter_map(|it| ServerUrl::parse(it).ok()).collect()
 }
 
@@ -294,14 +280,8 @@ mod tests {
         ] {
             assert_eq!(normalize_url(url), "https://coder.example.com");
         }
-        assert_eq!(
-            normalize_url("http://192.0.2.1:3000"),
-            "http://192.0.2.1:3000"
-        );
-        assert_eq!(
-            normalize_url("http://example.com/Coder"),
-            "http://example.com/Coder"
-        );
+        assert_eq!(normalize_url("http://192.0.2.1:3000"), "http://192.0.2.1:3000");
+        assert_eq!(normalize_url("http://example.com/Coder"), "http://example.com/Coder");
     }
 
     fn token_secret(servers: &str) -> Secret {
@@ -341,10 +321,7 @@ mod tests {
         ] {
             assert!(!lists_server(&token_secret(list), URL), "{list}");
         }
-        assert!(!lists_server(
-            &token_secret(URL),
-            "https://coder.example.com.evil.test"
-        ));
+        assert!(!lists_server(&token_secret(URL), "https://coder.example.com.evil.test"));
         assert!(!lists_server(
             &token_secret("https://[2001:db8::1]"),
             "https://[2001:db8::2]"

@@ -106,15 +106,13 @@ impl Account {
             closed = closed.max(level.closed_until);
             limit = limit.max(level.limit.unwrap_or(0));
             let name = path_template(path);
-            let shown = endpoints
-                .entry(name.clone())
-                .or_insert(LimiterLaneSnapshot {
-                    name,
-                    tokens: f64::MAX,
-                    reserve: 0.0,
-                    waiting: 0,
-                    in_flight: 0,
-                });
+            let shown = endpoints.entry(name.clone()).or_insert(LimiterLaneSnapshot {
+                name,
+                tokens: f64::MAX,
+                reserve: 0.0,
+                waiting: 0,
+                in_flight: 0,
+            });
             add_level(shown, &level);
         }
         LimiterSnapshot {
@@ -165,9 +163,7 @@ fn add_level(shown: &mut LimiterLaneSnapshot, level: &PathLevel) {
 fn path_template(path: &str) -> String {
     let word = |part: &str| part.is_empty() || KNOWN_SEGMENTS.contains(&part);
     let parts = path.split('/');
-    let shown: Vec<_> = parts
-        .map(|part| if word(part) { part } else { "*" })
-        .collect();
+    let shown: Vec<_> = parts.map(|part| if word(part) { part } else { "*" }).collect();
     shown.join("/")
 }
 
@@ -181,14 +177,7 @@ pub struct Permit {
 impl Permit {
     /// The answer came at `now` to a call sent at `sent`. `wall` is our clock's time, which counts only
     /// where the answer has no date of its own.
-    pub fn record_answer(
-        mut self,
-        status: u16,
-        headers: &HeaderMap,
-        sent: Instant,
-        now: Instant,
-        wall: Timestamp,
-    ) {
+    pub fn record_answer(mut self, status: u16, headers: &HeaderMap, sent: Instant, now: Instant, wall: Timestamp) {
         let hint = Hint::from_response(status, headers, wall);
         if let Some(path) = self.path.take() {
             let account = &self.account;

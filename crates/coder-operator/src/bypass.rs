@@ -56,25 +56,14 @@ impl BypassMemory {
 
     /// A call with the header ended: with success, a refusal, or no result. Returns the state if it
     /// changed.
-    pub(crate) fn end_trial(
-        &mut self,
-        how: Option<Result<(), CallErrorClass>>,
-        now: Instant,
-    ) -> Option<BypassState> {
+    pub(crate) fn end_trial(&mut self, how: Option<Result<(), CallErrorClass>>, now: Instant) -> Option<BypassState> {
         let before = self.state(now);
         self.in_trial = false;
         match how {
-            Some(Err(CallErrorClass::BypassRefused)) => {
-                self.set_state(BypassState::Refused, before, now)
-            }
-            Some(Err(CallErrorClass::Limited)) => {
-                self.set_state(BypassState::Ineffective, before, now)
-            }
+            Some(Err(CallErrorClass::BypassRefused)) => self.set_state(BypassState::Refused, before, now),
+            Some(Err(CallErrorClass::Limited)) => self.set_state(BypassState::Ineffective, before, now),
             // The handler was reached, so the limiter let it through.
-            Some(
-                Ok(())
-                | Err(CallErrorClass::Invalid | CallErrorClass::Missing | CallErrorClass::Exists),
-            ) => {
+            Some(Ok(()) | Err(CallErrorClass::Invalid | CallErrorClass::Missing | CallErrorClass::Exists)) => {
                 if before == BypassState::Untried {
                     (self.state, self.until) = (BypassState::Works, None);
                 }
@@ -91,12 +80,7 @@ impl BypassMemory {
         self.set_state(BypassState::Ineffective, before, now)
     }
 
-    fn set_state(
-        &mut self,
-        what: BypassState,
-        before: BypassState,
-        now: Instant,
-    ) -> Option<BypassState> {
+    fn set_state(&mut self, what: BypassState, before: BypassState, now: Instant) -> Option<BypassState> {
         if before == what {
             return None;
         }
@@ -117,10 +101,7 @@ mod tests {
     async fn an_owner_is_tried_once_and_then_never_counted() {
         let mut memory = BypassMemory::default();
         assert!(memory.begin_trial(after(0)));
-        assert!(
-            !memory.begin_trial(after(0)),
-            "one tries, the others are counted"
-        );
+        assert!(!memory.begin_trial(after(0)), "one tries, the others are counted");
         assert_eq!(memory.end_trial(Some(Ok(())), after(0)), None);
         assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
         assert_eq!(memory.state(after(100_000)), BypassState::Works);
@@ -133,8 +114,7 @@ mod tests {
         for second in 0..7200 {
             if memory.begin_trial(after(second)) {
                 tries += 1;
-                let said =
-                    memory.end_trial(Some(Err(CallErrorClass::BypassRefused)), after(second));
+                let said = memory.end_trial(Some(Err(CallErrorClass::BypassRefused)), after(second));
                 assert_eq!(said, Some(BypassState::Refused));
             }
         }
@@ -148,10 +128,7 @@ mod tests {
         assert_eq!(memory.end_trial(Some(Ok(())), after(0)), None);
         assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
         let limited = Some(Err(CallErrorClass::Limited));
-        assert_eq!(
-            memory.end_trial(limited, after(2)),
-            Some(BypassState::Ineffective)
-        );
+        assert_eq!(memory.end_trial(limited, after(2)), Some(BypassState::Ineffective));
         assert_eq!(memory.end_trial(limited, after(2)), None);
         assert!(!memory.begin_trial(after(3)));
         assert_eq!(memory.record_unsupported(after(4)), None);

@@ -96,10 +96,7 @@ fn belongs_to_other(found: &Secret, name: &str, uid: Option<&str>) -> bool {
 
 /// Reads a Secret of any owner.
 pub(crate) fn secret_contents(found: &Secret, reference: &SecretKeyRef) -> SecretState {
-    let value = found
-        .data
-        .as_ref()
-        .and_then(|data| data.get(&reference.key));
+    let value = found.data.as_ref().and_then(|data| data.get(&reference.key));
     let value = value.filter(|it| !it.0.is_empty());
     let noted = found.annotations().get(annotations::KEY_DIGEST);
     let same = |it: &Vec<u8>| noted.is_none_or(|noted| *noted == digest(it));
@@ -114,10 +111,7 @@ pub(crate) fn deployment_state(found: &Deployment) -> DeploymentState {
     let replicas = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
     let status = found.status.clone().unwrap_or_default();
     let current = status.observed_generation >= found.metadata.generation;
-    let (all, new) = (
-        status.replicas.unwrap_or(0),
-        status.updated_replicas.unwrap_or(0),
-    );
+    let (all, new) = (status.replicas.unwrap_or(0), status.updated_replicas.unwrap_or(0));
     DeploymentState {
         replicas,
         ready: status.ready_replicas.unwrap_or(0),
@@ -157,8 +151,7 @@ mod tests {
     #[test]
     fn a_secret_restored_from_the_backup_of_another_cluster_hands_nothing_over() {
         let name = key_name("team", "there", 0);
-        let restored =
-            json!({ annotations::KEY_NAME: name, annotations::KEY_DIGEST: digest(b"k") });
+        let restored = json!({ annotations::KEY_NAME: name, annotations::KEY_DIGEST: digest(b"k") });
         assert_eq!(reads(&restored, &json!([]), "here"), None);
         // The same object, with its status lost; and with its owner.
         assert_eq!(reads(&restored, &json!([]), "there"), Some(name.clone()));

@@ -23,9 +23,8 @@ pub use base::ServerUrl;
 pub use endpoint::CoderEndpoint;
 pub use error::{CallError, CallErrorClass};
 pub use model::{
-    BuildInfo, CoderUser, CreatedKey, CreatedProxy, Entitlement, Entitlements, Feature,
-    Organization, ProvisionerDaemon, ProvisionerKey, ProvisionerKeyDaemons, ProxyDisplay,
-    WorkspaceProxy, WorkspaceProxyHealth,
+    BuildInfo, CoderUser, CreatedKey, CreatedProxy, Entitlement, Entitlements, Feature, Organization,
+    ProvisionerDaemon, ProvisionerKey, ProvisionerKeyDaemons, ProxyDisplay, WorkspaceProxy, WorkspaceProxyHealth,
 };
 
 /// Header with the token.
@@ -77,21 +76,13 @@ impl CoderClient {
     /// # Errors
     /// The server returned an error, or did not respond.
     pub async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
-        let lost =
-            |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
-        let request = self
-            .build_request(ask, bypass)
-            .map_err(|cause| lost(&cause))?;
+        let lost = |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
+        let request = self.build_request(ask, bypass).map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
         let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
         if !head.status.is_success() {
             let said = (head.status, head.headers, body.as_ref());
-            return Err(CallError::from_response(
-                &self.token,
-                ask.endpoint,
-                bypass,
-                said,
-            ));
+            return Err(CallError::from_response(&self.token, ask.endpoint, bypass, said));
         }
         match ask.parse(&body) {
             Some(body) => Ok(CoderResponse {
@@ -99,19 +90,11 @@ impl CoderClient {
                 headers: head.headers,
                 body,
             }),
-            None => Err(CallError::unreadable(
-                ask.endpoint,
-                head.status,
-                head.headers,
-            )),
+            None => Err(CallError::unreadable(ask.endpoint, head.status, head.headers)),
         }
     }
 
-    fn build_request<T>(
-        &self,
-        ask: &CoderCall<T>,
-        bypass: bool,
-    ) -> std::result::Result<Request<Bytes>, http::Error> {
+    fn build_request<T>(&self, ask: &CoderCall<T>, bypass: bool) -> std::result::Result<Request<Bytes>, http::Error> {
         let mut request = Request::builder()
             .method(ask.method.clone())
             .uri(format!("{}{}", self.base_url.url(), ask.path))

@@ -10,19 +10,13 @@ use crate::hindrance::Blocked;
 
 /// Reported while the token Secret has no finalizer, before anything is created. If it stays, the
 /// API server refuses the finalizer.
-pub(crate) const SECRET_NOT_KEPT: &str =
-    "waiting for the finalizer coder.aplomb.dev/token on the token Secret";
+pub(crate) const SECRET_NOT_KEPT: &str = "waiting for the finalizer coder.aplomb.dev/token on the token Secret";
 
 /// Whether the server exists and responds.
-pub(crate) fn server_condition(
-    access: &Result<Access, AccessDenied>,
-    hindrances: &[Blocked],
-) -> Option<Condition> {
+pub(crate) fn server_condition(access: &Result<Access, AccessDenied>, hindrances: &[Blocked]) -> Option<Condition> {
     let kind = kinds::CONTROL_PLANE_READY;
     match access {
-        Err(denied) if denied.server_missing => {
-            Some(Condition::new_false(kind, denied.reason, &*denied.message))
-        }
+        Err(denied) if denied.server_missing => Some(Condition::new_false(kind, denied.reason, &*denied.message)),
         Err(_) => None,
         Ok(access) => {
             let silent = first_refusal(hindrances, |it| {
@@ -48,31 +42,22 @@ pub(crate) fn server_condition(
 }
 
 /// Whether there is a token, and the server accepts it.
-pub(crate) fn access_condition(
-    access: &Result<Access, AccessDenied>,
-    hindrances: &[Blocked],
-) -> Option<Condition> {
+pub(crate) fn access_condition(access: &Result<Access, AccessDenied>, hindrances: &[Blocked]) -> Option<Condition> {
     let kind = kinds::OPERATOR_ACCESS_READY;
     match access {
         Err(denied) if denied.server_missing => None,
         Err(denied) => Some(Condition::new_false(kind, denied.reason, &*denied.message)),
-        Ok(access) => Some(
-            match first_refusal(hindrances, |it| it == CallErrorClass::Token) {
-                Some(_) => Condition::new_false(
-                    kind,
-                    reasons::TOKEN_REJECTED,
-                    format!(
-                        "{} rejected the token in Secret {}: put a valid token there",
-                        access.url, access.binding.token_secret_ref.name
-                    ),
+        Ok(access) => Some(match first_refusal(hindrances, |it| it == CallErrorClass::Token) {
+            Some(_) => Condition::new_false(
+                kind,
+                reasons::TOKEN_REJECTED,
+                format!(
+                    "{} rejected the token in Secret {}: put a valid token there",
+                    access.url, access.binding.token_secret_ref.name
                 ),
-                None => Condition::new_true(
-                    kind,
-                    reasons::ACCESS_READY,
-                    "a token for the server is present",
-                ),
-            },
-        ),
+            ),
+            None => Condition::new_true(kind, reasons::ACCESS_READY, "a token for the server is present"),
+        }),
     }
 }
 
@@ -85,16 +70,8 @@ fn first_refusal(all: &[Blocked], class: impl Fn(CallErrorClass) -> bool) -> Opt
 
 /// Why a deletion waits, with the command to skip it if the server may be gone too, for example
 /// with its namespace.
-pub(crate) fn deletion_waits_message(
-    story: &str,
-    why: &Blocked,
-    kind: &str,
-    object: &ObjectMeta,
-) -> String {
-    if !matches!(
-        why.class(),
-        Some(CallErrorClass::Server | CallErrorClass::NoAnswer)
-    ) {
+pub(crate) fn deletion_waits_message(story: &str, why: &Blocked, kind: &str, object: &ObjectMeta) -> String {
+    if !matches!(why.class(), Some(CallErrorClass::Server | CallErrorClass::NoAnswer)) {
         return story.to_owned();
     }
     let namespace = object.namespace.as_deref().unwrap_or_default();

@@ -64,8 +64,7 @@ impl CoderContext {
             return self.connect(today).map_err(Error::fault);
         }
         let token = bound_token(namespace, binding, secrets);
-        let token =
-            token.ok_or_else(|| Error::fault("internal error: no token for this binding"))?;
+        let token = token.ok_or_else(|| Error::fault("internal error: no token for this binding"))?;
         let ca = binding.ca_bundle.as_deref();
         let server = self.servers.client(&binding.server_url, ca, &token);
         server.map_err(Error::fault)
@@ -102,8 +101,7 @@ impl CoderContext {
         }
         call.await.map_err(|pushback| {
             if let Pushback::Refused(error) = &pushback {
-                self.states
-                    .cache_refusal(endpoint, subject, error, Instant::now());
+                self.states.cache_refusal(endpoint, subject, error, Instant::now());
             }
             new_blocked(endpoint, pushback)
         })
@@ -116,10 +114,7 @@ impl CoderContext {
             Err(why) => Err(AccessDenied {
                 server_missing: true,
                 reason: reasons::INVALID_CA_BUNDLE,
-                message: format!(
-                    "cannot connect to {} with these settings: {why}",
-                    access.url
-                ),
+                message: format!("cannot connect to {} with these settings: {why}", access.url),
             }),
         }
     }
@@ -211,9 +206,7 @@ impl ObjectStates {
     /// `term` knows: another leader in between may have requested it.
     pub(crate) fn unrequested_name(&self, who: &Object, term: u64) -> Option<String> {
         let noted = self.with_state(|it| it.objects.get(who)?.unrequested_name.clone());
-        noted
-            .filter(|(_, then)| *then == term)
-            .map(|(name, _)| name)
+        noted.filter(|(_, then)| *then == term).map(|(name, _)| name)
     }
 
     /// Records that `name` is in the status and was not requested, or that this is unknown now.
@@ -273,23 +266,13 @@ impl ObjectStates {
 
     /// Caches a refusal that only a person can end. `what` must include everything that the person
     /// would change.
-    pub(crate) fn cache_refusal(
-        &self,
-        endpoint: CoderEndpoint,
-        what: &str,
-        error: &CallError,
-        now: Instant,
-    ) {
+    pub(crate) fn cache_refusal(&self, endpoint: CoderEndpoint, what: &str, error: &CallError, now: Instant) {
         let span = match error.class {
-            CallErrorClass::Invalid | CallErrorClass::Token | CallErrorClass::Forbidden => {
-                REFUSAL_TTL
-            }
+            CallErrorClass::Invalid | CallErrorClass::Token | CallErrorClass::Forbidden => REFUSAL_TTL,
             CallErrorClass::Missing if endpoint == CoderEndpoint::Organization => NOT_FOUND_TTL,
             CallErrorClass::Missing => REFUSAL_TTL,
             // One read of any object shows that the server is back.
-            CallErrorClass::Server | CallErrorClass::NoAnswer if endpoint.is_read() => {
-                NO_ANSWER_TTL
-            }
+            CallErrorClass::Server | CallErrorClass::NoAnswer if endpoint.is_read() => NO_ANSWER_TTL,
             _ => return,
         };
         let standing = Standing {

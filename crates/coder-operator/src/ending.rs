@@ -38,16 +38,12 @@ impl End {
     /// The result if a call blocks everything. `failed` is the reason where only a person can help.
     pub(crate) fn from_blocked(hindrance: &Blocked, now: Instant, failed: &str) -> Self {
         match hindrance {
-            Blocked::Later { until, .. } => Self::RequeueAfter(
-                until
-                    .saturating_duration_since(now)
-                    .max(LIMITED_RECHECK / 10),
-            ),
+            Blocked::Later { until, .. } => {
+                Self::RequeueAfter(until.saturating_duration_since(now).max(LIMITED_RECHECK / 10))
+            }
             Blocked::Refused(error) => match error.class {
                 CallErrorClass::Limited => Self::RequeueAfter(LIMITED_RECHECK),
-                CallErrorClass::Server | CallErrorClass::NoAnswer => {
-                    Self::Unavailable(error.to_string())
-                }
+                CallErrorClass::Server | CallErrorClass::NoAnswer => Self::Unavailable(error.to_string()),
                 CallErrorClass::Token => Self::RequeueAfter(PERMANENT_RETRY),
                 _ => Self::Rejected {
                     reason: failed.to_owned(),
@@ -64,9 +60,7 @@ impl End {
         };
         let turns = hindrances.iter().filter(|it| it.is_transient());
         let soonest = turns.map(|it| match it {
-            Blocked::Later { until, .. } => {
-                until.saturating_duration_since(now).max(LIMITED_RECHECK)
-            }
+            Blocked::Later { until, .. } => until.saturating_duration_since(now).max(LIMITED_RECHECK),
             Blocked::Refused(_) => BLOCKED_RETRY,
         });
         Self::RequeueAfter(soonest.fold(wait, Duration::min))
@@ -97,18 +91,12 @@ pub(crate) fn record_rate_limit(
             endpoint,
             until,
         } => Some((*endpoint, until.saturating_duration_since(instant))),
-        Blocked::Refused(error) if error.class == CallErrorClass::Limited => {
-            Some((error.endpoint, INITIAL_WAIT))
-        }
+        Blocked::Refused(error) if error.class == CallErrorClass::Limited => Some((error.endpoint, INITIAL_WAIT)),
         _ => None,
     });
     match (told, &record) {
         (Some((endpoint, wait)), None) => {
-            notes.push(EventNote::warning(
-                "RateLimited",
-                "Call",
-                rate_limit_message(endpoint),
-            ));
+            notes.push(EventNote::warning("RateLimited", "Call", rate_limit_message(endpoint)));
             let since = whole_seconds(now);
             *record = Some(RateLimited {
                 endpoint: endpoint.to_owned(),

@@ -54,12 +54,7 @@ impl ObjectBackoffs {
     /// When `who` may call; `None` if now. `resume` is the rate limit in its status, which counts
     /// until this process has seen a response of its own.
     #[must_use]
-    pub fn not_before(
-        &self,
-        who: &Object,
-        resume: Option<&RateLimited>,
-        now: (Instant, Timestamp),
-    ) -> Option<Instant> {
+    pub fn not_before(&self, who: &Object, resume: Option<&RateLimited>, now: (Instant, Timestamp)) -> Option<Instant> {
         let mut state = self.lock();
         let known = state.gates.get(who).copied();
         let gate = match (known, resume) {
@@ -116,11 +111,7 @@ impl Gate {
     /// Restores a backoff from the status: as many refusals as fit into the time since it began,
     /// and one wait of that length before the first call. A time further away than any wait was
     /// written by another clock.
-    fn from_status(
-        episode: &RateLimited,
-        (now, wall): (Instant, Timestamp),
-        dice: &mut fastrand::Rng,
-    ) -> Self {
+    fn from_status(episode: &RateLimited, (now, wall): (Instant, Timestamp), dice: &mut fastrand::Rng) -> Self {
         let lasted = elapsed_between(episode.since.0, wall.max(episode.not_before.0));
         let longest = |refusals| {
             let waits: Duration = (1..=refusals).map(nominal_delay).sum();

@@ -57,9 +57,7 @@ fn every_step_has_its_range_and_uses_all_of_it() {
     let runs: Vec<_> = (0..2000).map(|seed| waits(seed, RANGES.len())).collect();
     for (step, (least, most)) in RANGES.into_iter().enumerate() {
         let drawn = runs.iter().map(|run| run[step].as_secs_f64());
-        let (low, high) = drawn.fold((f64::MAX, 0.0_f64), |(low, high), wait| {
-            (low.min(wait), high.max(wait))
-        });
+        let (low, high) = drawn.fold((f64::MAX, 0.0_f64), |(low, high), wait| (low.min(wait), high.max(wait)));
         let margin = (most - least) / 50.0;
         assert!(low >= least && low < least + margin, "{step}: {low}");
         assert!(high <= most && high > most - margin, "{step}: {high}");
@@ -68,9 +66,7 @@ fn every_step_has_its_range_and_uses_all_of_it() {
 
 #[test]
 fn at_the_cap_no_wait_is_favoured() {
-    let exact = (0..500)
-        .filter(|seed| waits(*seed, 7)[6] == MAX_DELAY)
-        .count();
+    let exact = (0..500).filter(|seed| waits(*seed, 7)[6] == MAX_DELAY).count();
     assert!(exact < 3, "{exact} of 500 would retry together");
 }
 
@@ -94,10 +90,7 @@ fn a_second_refusal_of_the_same_moment_is_not_a_second_step() {
     let wait = gates.record_refusal(&who, now);
     let soon = now + seconds(0.5);
     assert_eq!(gates.record_refusal(&who, soon), wait - seconds(0.5));
-    assert_eq!(
-        gates.not_before(&who, None, (soon, timestamp(0))),
-        Some(now + wait)
-    );
+    assert_eq!(gates.not_before(&who, None, (soon, timestamp(0))), Some(now + wait));
     assert!(gates.record_refusal(&who, now + wait) >= seconds(3.2));
 }
 
@@ -105,10 +98,7 @@ fn a_second_refusal_of_the_same_moment_is_not_a_second_step() {
 fn one_object_does_not_hold_another() {
     let (gates, now) = (ObjectBackoffs::new(1), Instant::now());
     assert!(gates.record_refusal(&object("a"), now) > Duration::ZERO);
-    assert_eq!(
-        gates.not_before(&object("b"), None, (now, timestamp(0))),
-        None
-    );
+    assert_eq!(gates.not_before(&object("b"), None, (now, timestamp(0))), None);
 }
 
 #[test]
@@ -135,10 +125,7 @@ fn an_episode_that_is_over_does_not_close_the_gate_again() {
     let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     gates.record_answer(&who);
     let status = rate_limited(-10, 50);
-    assert_eq!(
-        gates.not_before(&who, Some(&status), (now, timestamp(0))),
-        None
-    );
+    assert_eq!(gates.not_before(&who, Some(&status), (now, timestamp(0))), None);
 }
 
 #[test]

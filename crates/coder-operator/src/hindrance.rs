@@ -56,11 +56,7 @@ impl Blocked {
             Self::Refused(error) if error.class == CallErrorClass::Limited => true,
             Self::Refused(_) => return None,
         };
-        let age = if limited {
-            THROTTLED_MAX_AGE
-        } else {
-            QUEUED_MAX_AGE
-        };
+        let age = if limited { THROTTLED_MAX_AGE } else { QUEUED_MAX_AGE };
         Some(MaxAge::Within(age))
     }
 }
@@ -71,10 +67,7 @@ pub(crate) fn is_ambiguous(hindrance: &Blocked) -> bool {
         Blocked::Later { .. } => return false,
         Blocked::Refused(error) => error,
     };
-    matches!(
-        error.class,
-        CallErrorClass::NoAnswer | CallErrorClass::Server
-    )
+    matches!(error.class, CallErrorClass::NoAnswer | CallErrorClass::Server)
 }
 
 pub(crate) fn new_blocked(endpoint: CoderEndpoint, pushback: Pushback) -> Blocked {

@@ -121,15 +121,8 @@ mod tests {
         assert_eq!(known.fresh_owner(start + RETRY_INTERVAL), None);
         let user = LimitOwner::User("u-1".to_owned());
         known.set_owner(user.clone(), start);
-        assert_eq!(
-            known.fresh_owner(start + IDENTITY_TTL / 2),
-            Some(user.clone())
-        );
+        assert_eq!(known.fresh_owner(start + IDENTITY_TTL / 2), Some(user.clone()));
         assert_eq!(known.fresh_owner(start + IDENTITY_TTL), None);
-        assert_eq!(
-            known.record_failure(start + IDENTITY_TTL),
-            user,
-            "still believed"
-        );
+        assert_eq!(known.record_failure(start + IDENTITY_TTL), user, "still believed");
     }
 }

@@ -81,10 +81,7 @@ pub(crate) fn child_labels(app: &str, object: &str) -> BTreeMap<String, String> 
             "app.kubernetes.io/instance".to_owned(),
             truncate_name(object, MAX_LABEL),
         ),
-        (
-            "app.kubernetes.io/managed-by".to_owned(),
-            labels::MANAGER.to_owned(),
-        ),
+        ("app.kubernetes.io/managed-by".to_owned(), labels::MANAGER.to_owned()),
     ])
 }
 
@@ -119,11 +116,7 @@ pub(crate) fn owned_deployment<K: Kind>(
 
 /// Scales a Deployment to zero, so that each pod may finish. No other field is changed: what it was
 /// made from may be gone already.
-pub(crate) async fn scale_to_zero<K: Kind>(
-    cx: &Context<K>,
-    object: &ObjectMeta,
-    name: &str,
-) -> Result<()> {
+pub(crate) async fn scale_to_zero<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &str) -> Result<()> {
     let Some(own) = owned_deployment(cx, object, name)? else {
         return Ok(());
     };

@@ -171,12 +171,7 @@ impl ServerPool {
     ///
     /// # Errors
     /// The address or the bundle is invalid; says what to change.
-    pub fn client(
-        &self,
-        url: &str,
-        ca: Option<&str>,
-        token: &ApiToken,
-    ) -> Result<ServerClient, String> {
+    pub fn client(&self, url: &str, ca: Option<&str>, token: &ApiToken) -> Result<ServerClient, String> {
         let base = ServerUrl::parse(url).map_err(|what| format!("server URL {what}"))?;
         let authorities = ca.map(|pem| Sha256::digest(pem.as_bytes()).into());
         let which = (base.clone(), authorities, token.digest());

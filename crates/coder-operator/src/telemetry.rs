@@ -51,12 +51,9 @@ use prometheus_client::registry::Registry;
 use crate::object::Object;
 
 pub use self::calls::{
-    BypassIneffective, BypassRefused, CallCompleted, CallDeferred, CallStale, DeferReason,
-    LimitReported,
+    BypassIneffective, BypassRefused, CallCompleted, CallDeferred, CallStale, DeferReason, LimitReported,
 };
-pub use self::objects::{
-    KeyOrphaned, KeyRotated, ObjectDecided, ObjectRemoved, RotationStage, RotationStageEnded,
-};
+pub use self::objects::{KeyOrphaned, KeyRotated, ObjectDecided, ObjectRemoved, RotationStage, RotationStageEnded};
 
 /// All metrics of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]

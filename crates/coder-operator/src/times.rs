@@ -19,6 +19,5 @@ pub(crate) fn elapsed(then: &Time, now: Timestamp) -> Duration {
 /// `at` plus `span`.
 pub(crate) fn add_span(at: &Time, span: Duration) -> Timestamp {
     let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
-    at.0.checked_add(seconds.seconds())
-        .unwrap_or(Timestamp::MAX)
+    at.0.checked_add(seconds.seconds()).unwrap_or(Timestamp::MAX)
 }

@@ -38,12 +38,8 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<Secret> {
     .without_status()
     // Also if managedFields name another writer, as in a Secret restored from a backup.
     .finalizer(TOKEN_FINALIZER)
-    .index::<CoderProvisioner>(scope.clone(), INDEX_NEEDED, |it| {
-        index_keys(&provisioner_secrets(it))
-    })
-    .index::<CoderWorkspaceProxy>(scope.clone(), INDEX_NEEDED, |it| {
-        index_keys(&proxy_secrets(it))
-    })
+    .index::<CoderProvisioner>(scope.clone(), INDEX_NEEDED, |it| index_keys(&provisioner_secrets(it)))
+    .index::<CoderWorkspaceProxy>(scope.clone(), INDEX_NEEDED, |it| index_keys(&proxy_secrets(it)))
     .watches::<CoderProvisioner>(
         scope.clone(),
         Predicate::unless_same(|old, new| provisioner_secrets(old) == provisioner_secrets(new)),
@@ -64,17 +60,10 @@ pub(crate) fn has_finalizer(secret: &Secret) -> bool {
     all.into_iter().any(|it| it == TOKEN_FINALIZER)
 }
 
-async fn reconcile(
-    secret: &Arc<Secret>,
-    cx: &Context<Secret>,
-    office: &CoderContext,
-) -> Result<Action> {
+async fn reconcile(secret: &Arc<Secret>, cx: &Context<Secret>, office: &CoderContext) -> Result<Action> {
     let key = View::meta(&**secret).key();
     let name = key.to_string();
-    let needed = !cx
-        .cache::<CoderProvisioner>()?
-        .by_index(INDEX_NEEDED, &name)
-        .is_empty()
+    let needed = !cx.cache::<CoderProvisioner>()?.by_index(INDEX_NEEDED, &name).is_empty()
         || !cx
             .cache::<CoderWorkspaceProxy>()?
             .by_index(INDEX_NEEDED, &name)
@@ -94,29 +83,17 @@ fn index_keys(secrets: &[ObjectKey]) -> Vec<String> {
 }
 
 fn provisioner_secrets(object: &CoderProvisioner) -> Vec<ObjectKey> {
-    let records = object
-        .status
-        .iter()
-        .flat_map(provisioner::observe::key_records);
-    needed_secrets(
-        object.metadata.namespace.as_deref(),
-        records.map(|it| &it.binding),
-    )
+    let records = object.status.iter().flat_map(provisioner::observe::key_records);
+    needed_secrets(object.metadata.namespace.as_deref(), records.map(|it| &it.binding))
 }
 
 fn proxy_secrets(object: &CoderWorkspaceProxy) -> Vec<ObjectKey> {
-    let bindings = object
-        .status
-        .iter()
-        .flat_map(workspace_proxy::observe::bindings);
+    let bindings = object.status.iter().flat_map(workspace_proxy::observe::bindings);
     needed_secrets(object.metadata.namespace.as_deref(), bindings)
 }
 
 /// The Secrets that records need, each once.
-fn needed_secrets<'a>(
-    namespace: Option<&str>,
-    records: impl Iterator<Item = &'a ServerBinding>,
-) -> Vec<ObjectKey> {
+fn needed_secrets<'a>(namespace: Option<&str>, records: impl Iterator<Item = &'a ServerBinding>) -> Vec<ObjectKey> {
     let names = records.map(|it| &it.token_secret_ref.name);
     let mut all: Vec<_> = names.map(|name| ObjectKey::new(namespace, name)).collect();
     all.sort();

@@ -49,14 +49,8 @@ pub(crate) fn objects_naming<K: Kind>(
     let found = all.by_index(INDEX_NAMES, &format!("{kind} {key}"));
     let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
     if kind == "secret" {
-        let here =
-            |it: &&Arc<K>| by_plane(it) && View::meta(&***it).namespace == key.namespace.as_deref();
-        keys.extend(
-            all.list()
-                .iter()
-                .filter(here)
-                .map(|it| View::meta(&**it).key()),
-        );
+        let here = |it: &&Arc<K>| by_plane(it) && View::meta(&***it).namespace == key.namespace.as_deref();
+        keys.extend(all.list().iter().filter(here).map(|it| View::meta(&**it).key()));
     }
     keys
 }

@@ -57,12 +57,7 @@ pub(crate) fn proven(name: &str) -> Value {
         ("programmed", 148),
         ("proven", 412),
     ];
-    let said = condition(
-        "Ready",
-        "True",
-        "Proven",
-        "every live gateway returned a signed proof",
-    );
+    let said = condition("Ready", "True", "Proven", "every live gateway returned a signed proof");
     tunnel(name, &stages, &[said])
 }
 
@@ -160,10 +155,7 @@ pub(crate) fn object_name(name: &str) -> ObjectName {
 pub(crate) fn objects() -> ObjectMap {
     let mut objects = ObjectMap::default();
     objects.insert("HTTPProxy", tunnels());
-    objects.insert(
-        "Connector",
-        vec![connector("laptop", "True", "LeaseRenewed")],
-    );
+    objects.insert("Connector", vec![connector("laptop", "True", "LeaseRenewed")]);
     objects.insert("StableEgress", vec![egress()]);
     objects.insert("CoderProvisioner", vec![provisioner()]);
     objects.insert("CoderWorkspaceProxy", Vec::new());
@@ -218,11 +210,7 @@ fn controller(name: &str, depth: usize) -> admin::ControllerState {
         name: name.to_owned(),
         open: true,
         concurrency: 8,
-        lanes: vec![
-            lane("urgent", 0),
-            lane("normal", depth),
-            lane("background", 0),
-        ],
+        lanes: vec![lane("urgent", 0), lane("normal", depth), lane("background", 0)],
         waiting: 3,
         ..admin::ControllerState::default()
     }
@@ -277,9 +265,7 @@ pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
         return Vec::new();
     }
     let line = |after: i64, entry: JournalEntry| JournalLine {
-        at: "2026-11-15T11:57:58.100Z"
-            .parse::<Timestamp>()
-            .expect("a moment")
+        at: "2026-11-15T11:57:58.100Z".parse::<Timestamp>().expect("a moment")
             + jiff::SignedDuration::from_millis(after),
         offset: std::time::Duration::from_millis(after.unsigned_abs()),
         times: 1,
@@ -298,13 +284,7 @@ pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
                     message,
                 },
             ),
-            line(
-                after + 2,
-                JournalEntry::Conflict {
-                    object: route,
-                    winner,
-                },
-            ),
+            line(after + 2, JournalEntry::Conflict { object: route, winner }),
         ]
     };
     let throttled = JournalEntry::Pushback {

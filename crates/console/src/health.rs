@@ -6,13 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The stages of `status.timeline` of a tunnel, in the order in which they are reached.
-pub const STAGES: [&str; 5] = [
-    "created",
-    "accepted",
-    "childrenWritten",
-    "programmed",
-    "proven",
-];
+pub const STAGES: [&str; 5] = ["created", "accepted", "childrenWritten", "programmed", "proven"];
 
 /// The health color of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +94,7 @@ impl<'a> ObjectConditions<'a> {
     }
 
     fn has_status(&self, kind: &str, status: &str) -> bool {
-        self.condition(kind)
-            .is_some_and(|it| it["status"] == status)
+        self.condition(kind).is_some_and(|it| it["status"] == status)
     }
 
     fn is_true(&self, kind: &str) -> bool {
@@ -127,9 +120,7 @@ impl<'a> ObjectConditions<'a> {
             // A tunnel that was proven and no longer is: the reason explains more than the stage it once reached.
             Some(&"proven") => self.reason("Ready"),
             Some(stage) => Some((*stage).to_owned()),
-            None if self.is_true("Reconciling") => {
-                self.reason("Ready").or_else(|| self.reason("Reconciling"))
-            }
+            None if self.is_true("Reconciling") => self.reason("Ready").or_else(|| self.reason("Reconciling")),
             None => None,
         }
     }
@@ -194,10 +185,7 @@ mod tests {
         on_its_way["status"]["timeline"] = json!({
             "generation": 2, "created": "a", "accepted": "b", "childrenWritten": "c",
         });
-        assert_eq!(
-            HealthColor::from_object(&on_its_way),
-            amber("childrenWritten")
-        );
+        assert_eq!(HealthColor::from_object(&on_its_way), amber("childrenWritten"));
         on_its_way["status"]["timeline"]["generation"] = 1.into();
         assert_eq!(HealthColor::from_object(&on_its_way), amber("Pending"));
     }

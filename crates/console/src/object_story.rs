@@ -8,9 +8,7 @@ use serde_json::Value;
 
 use crate::health::HealthColor;
 use crate::status::{ObjectMap, ObjectName, PushbackMark, StageRow, pushback_marks};
-use crate::trace::{
-    ObjectTrace, Relative, RelativeFilter, RelativeQuery, TraceInputs, relative_queries,
-};
+use crate::trace::{ObjectTrace, Relative, RelativeFilter, RelativeQuery, TraceInputs, relative_queries};
 
 /// One object at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,12 +36,7 @@ pub struct TimelineChart {
 impl ObjectStory {
     /// The story of `object`, from `objects` and a journal.
     #[must_use]
-    pub fn from_object(
-        object: &Value,
-        objects: &ObjectMap,
-        lines: &[JournalLine],
-        at: Timestamp,
-    ) -> Self {
+    pub fn from_object(object: &Value, objects: &ObjectMap, lines: &[JournalLine], at: Timestamp) -> Self {
         let mut relatives = find_relatives(object, objects);
         relatives.extend(written_objects(object, lines));
         let journal = lines.iter().filter_map(|it| serde_json::to_value(it).ok());
@@ -57,11 +50,7 @@ impl ObjectStory {
         let light = HealthColor::from_object(object);
         let going = matches!(light, HealthColor::Amber { .. });
         let picture = TimelineChart::from_trace(&trace, lines, going);
-        Self {
-            trace,
-            light,
-            picture,
-        }
+        Self { trace, light, picture }
     }
 }
 
@@ -88,11 +77,7 @@ impl TimelineChart {
         let last = stages.iter().map(|it| it.offset).fold(0.001, f64::max);
         Self {
             marks: pushback_marks(lines, began),
-            end: if going {
-                since(trace.at).max(last)
-            } else {
-                last
-            },
+            end: if going { since(trace.at).max(last) } else { last },
             stages,
         }
     }
@@ -114,9 +99,7 @@ fn find_relatives(object: &Value, objects: &ObjectMap) -> Vec<Relative> {
             exists: Some(object.is_some()),
             object: object.cloned(),
         };
-        let here = |it: &&Value| {
-            ObjectName::from_object(it).namespace == look.namespace && look.filter.matches(it)
-        };
+        let here = |it: &&Value| ObjectName::from_object(it).namespace == look.namespace && look.filter.matches(it);
         let there: Vec<_> = all
             .iter()
             .filter(here)
@@ -131,17 +114,13 @@ fn find_relatives(object: &Value, objects: &ObjectMap) -> Vec<Relative> {
             _ => there,
         }
     };
-    relative_queries(object)
-        .into_iter()
-        .flat_map(found)
-        .collect()
+    relative_queries(object).into_iter().flat_map(found).collect()
 }
 
 /// Objects that were written on its behalf, from the journal.
 fn written_objects(object: &Value, lines: &[JournalLine]) -> Vec<Relative> {
     let of = object["metadata"]["uid"].as_str().unwrap_or_default();
-    let own =
-        ObjectName::from_object(object).object_ref(object["kind"].as_str().unwrap_or_default());
+    let own = ObjectName::from_object(object).object_ref(object["kind"].as_str().unwrap_or_default());
     let mut ids: Vec<_> = lines
         .iter()
         .filter_map(|line| match &line.entry {
@@ -190,10 +169,6 @@ mod tests {
         let blog = &objects.of_kind("HTTPProxy")[1];
         let story = ObjectStory::from_object(blog, &objects, &[], fixture::fixture_time());
         assert_eq!(story.light.as_str(), "amber");
-        assert!(
-            (story.picture.end - 121.9).abs() < 1e-6,
-            "{}",
-            story.picture.end
-        );
+        assert!((story.picture.end - 121.9).abs() < 1e-6, "{}", story.picture.end);
     }
 }

@@ -9,10 +9,7 @@ use std::sync::LazyLock;
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 
-use self::format::{
-    axis_seconds, format_duration, group_thousands, percent, seconds_since, split_words,
-    stage_color,
-};
+use self::format::{axis_seconds, format_duration, group_thousands, percent, seconds_since, split_words, stage_color};
 use crate::object_story::ObjectStory;
 use crate::status::Overview;
 
@@ -36,10 +33,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("budgets.html", include_str!("../templates/budgets.html")),
     ("queues.html", include_str!("../templates/queues.html")),
     ("kinds.html", include_str!("../templates/kinds.html")),
-    (
-        "operators.html",
-        include_str!("../templates/operators.html"),
-    ),
+    ("operators.html", include_str!("../templates/operators.html")),
     ("tables.html", include_str!("../templates/tables.html")),
     ("trace.html", include_str!("../templates/trace.html")),
 ];

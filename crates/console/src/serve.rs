@@ -90,12 +90,7 @@ impl ConsoleState {
         let kind = find_resource(&subject.kind)?;
         let object = objects.get(&kind, &subject.name)?;
         let lines = sources.journal(&subject.name.object_ref(&kind));
-        Some(ObjectStory::from_object(
-            object,
-            &objects,
-            &lines,
-            self.0.clock.now(),
-        ))
+        Some(ObjectStory::from_object(object, &objects, &lines, self.0.clock.now()))
     }
 }
 

@@ -28,9 +28,7 @@ pub use self::coder::{KeyRow, ProvisionerRow, ProxyRow, ThrottleRow};
 pub use self::egress::{BudgetRow, EgressRow, MoveRow, NodeRow};
 pub use self::findings::{Finding, FindingSeverity, find_all};
 pub use self::objects::{ObjectMap, ObjectName};
-pub use self::process::{
-    KindRow, LaneRow, LimiterLaneRow, LimiterRow, OperatorRow, QueueRow, RunRow, WatchRow,
-};
+pub use self::process::{KindRow, LaneRow, LimiterLaneRow, LimiterRow, OperatorRow, QueueRow, RunRow, WatchRow};
 pub(crate) use self::tunnel::pushback_marks;
 pub use self::tunnel::{ConnectorRow, PushbackMark, StageRow, TimelineRow, TunnelRow};
 
@@ -115,10 +113,7 @@ impl Overview {
     #[must_use]
     pub fn from_inputs(inputs: OverviewInputs<'_>) -> Self {
         let OverviewInputs {
-            objects,
-            engines,
-            at,
-            ..
+            objects, engines, at, ..
         } = inputs;
         let mut status = Self {
             at,
@@ -143,8 +138,6 @@ impl Overview {
     /// Whether no finding needs attention.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
-        self.findings
-            .iter()
-            .all(|it| it.severity == FindingSeverity::Notice)
+        self.findings.iter().all(|it| it.severity == FindingSeverity::Notice)
     }
 }

@@ -78,15 +78,8 @@ impl ObjectTable {
 impl KindInfo {
     /// The table of `objects` at this time.
     #[must_use]
-    pub fn build_table<'a>(
-        &self,
-        objects: impl IntoIterator<Item = &'a Value>,
-        at: Timestamp,
-    ) -> ObjectTable {
-        let mut rows: Vec<TableRow> = objects
-            .into_iter()
-            .map(|one| self.build_row(one, at))
-            .collect();
+    pub fn build_table<'a>(&self, objects: impl IntoIterator<Item = &'a Value>, at: Timestamp) -> ObjectTable {
+        let mut rows: Vec<TableRow> = objects.into_iter().map(|one| self.build_row(one, at)).collect();
         rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         ObjectTable {
             kind: self.kind.clone(),

@@ -9,8 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::status::{
-    Finding, FindingSeverity, KindRow, ObjectMap, ObjectName, OperatorRow, Overview,
-    OverviewInputs, find_all,
+    Finding, FindingSeverity, KindRow, ObjectMap, ObjectName, OperatorRow, Overview, OverviewInputs, find_all,
 };
 
 pub use self::text::{TextSection, sections};
@@ -78,9 +77,7 @@ fn operator_from_lease(lease: &Value) -> OperatorRow {
         leading: holder.is_some(),
         identity: holder.clone(),
         holder,
-        transitions: transitions
-            .and_then(|it| i32::try_from(it).ok())
-            .unwrap_or_default(),
+        transitions: transitions.and_then(|it| i32::try_from(it).ok()).unwrap_or_default(),
         ..OperatorRow::default()
     }
 }
@@ -88,9 +85,7 @@ fn operator_from_lease(lease: &Value) -> OperatorRow {
 fn expired_finding(lease: &Value, at: Timestamp) -> Option<Finding> {
     let renewed: Timestamp = lease["spec"]["renewTime"].as_str()?.parse().ok()?;
     let seconds = lease["spec"]["leaseDurationSeconds"].as_i64()?;
-    let until = renewed
-        .checked_add(SignedDuration::from_secs(seconds))
-        .ok()?;
+    let until = renewed.checked_add(SignedDuration::from_secs(seconds)).ok()?;
     let held = lease["spec"]["holderIdentity"]
         .as_str()
         .is_some_and(|it| !it.is_empty());

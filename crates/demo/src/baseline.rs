@@ -196,8 +196,7 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_maximum() {
-        let delays = [1, 2, 3, 16, 18, 19, 60]
-            .map(|failures| BaselineQueue::default().retry_delay(failures));
+        let delays = [1, 2, 3, 16, 18, 19, 60].map(|failures| BaselineQueue::default().retry_delay(failures));
         let expected = [5, 10, 20, 163_840, 655_360, 1_000_000, 1_000_000].map(from_millis);
         assert_eq!(delays, expected);
     }
@@ -218,9 +217,7 @@ mod tests {
         let landed = BaselineQueue::default().attempt_after(from_millis(100), 3);
         assert_eq!((landed.failures, landed.at), (3, from_millis(135)));
         assert_eq!(
-            BaselineQueue::default()
-                .attempt_after(from_millis(100), 0)
-                .at,
+            BaselineQueue::default().attempt_after(from_millis(100), 0).at,
             from_millis(100)
         );
     }
@@ -230,9 +227,7 @@ mod tests {
         let heartbeat = BaselineHeartbeat::default();
         assert_eq!(heartbeat.heartbeat_after(from_secs(3)), from_secs(600));
         assert_eq!(heartbeat.heartbeat_after(from_secs(600)), from_secs(1_200));
-        let quick = BaselineHeartbeat {
-            lease: from_secs(30),
-        };
+        let quick = BaselineHeartbeat { lease: from_secs(30) };
         assert_eq!(quick.heartbeat_after(from_secs(20)), from_secs(30));
     }
 

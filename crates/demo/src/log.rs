@@ -14,11 +14,7 @@ const LEVELS: &str = "info,iroh=warn,iroh::socket::transports::relay=off";
 /// Sends all later log lines to a new file.
 pub(crate) fn init_logging(file: &Path) -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LEVELS));
-    let opened = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(file);
+    let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(file);
     let opened = opened.with_context(|| format!("write {}", file.display()))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -145,9 +145,7 @@ impl Narrator {
         match &self.format {
             OutputFormat::Text(page) => write_stdout(&page.format_timelines(moments)),
             OutputFormat::Json => {
-                let usual = moments
-                    .iter()
-                    .filter_map(|it| Some((it.at, it.baseline.as_ref()?)));
+                let usual = moments.iter().filter_map(|it| Some((it.at, it.baseline.as_ref()?)));
                 for (at, what) in usual {
                     self.print_moment(at, "usual", what);
                 }
@@ -159,11 +157,7 @@ impl Narrator {
         match &self.format {
             OutputFormat::Text(page) => write_stdout(&page.format_result(self.script, verdict)),
             OutputFormat::Json => {
-                let StoryResult {
-                    pass,
-                    figure,
-                    numbers,
-                } = verdict;
+                let StoryResult { pass, figure, numbers } = verdict;
                 let word = result_word(*pass);
                 let said = json!({ "result": word, "figure": figure, "numbers": numbers });
                 self.print_json("result", said);
@@ -181,9 +175,7 @@ impl Narrator {
                 write_stdout(&page.format_results(&text));
             }
             OutputFormat::Json => {
-                let each = verdicts
-                    .iter()
-                    .map(|(name, pass)| (*name, result_word(*pass)));
+                let each = verdicts.iter().map(|(name, pass)| (*name, result_word(*pass)));
                 let results: BTreeMap<&str, &str> = each.collect();
                 let pass = passed == verdicts.len();
                 self.print_json("results", json!({ "pass": pass, "results": results }));
@@ -195,9 +187,7 @@ impl Narrator {
     pub(crate) fn print_stay(&self, kubeconfig: &Path) {
         match &self.format {
             OutputFormat::Text(page) => write_stdout(&page.format_stay(kubeconfig)),
-            OutputFormat::Json => {
-                self.print_json("say", json!({ "text": "running until a signal arrives" }))
-            }
+            OutputFormat::Json => self.print_json("say", json!({ "text": "running until a signal arrives" })),
         }
     }
 

@@ -33,12 +33,7 @@ where
     }
 
     /// The first version for which `fits` returns true.
-    pub(crate) async fn wait_until(
-        &mut self,
-        limit: Duration,
-        what: &str,
-        fits: impl Fn(&K) -> bool,
-    ) -> Result<K> {
+    pub(crate) async fn wait_until(&mut self, limit: Duration, what: &str, fits: impl Fn(&K) -> bool) -> Result<K> {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(object) = self.last.as_ref().filter(|it| fits(it)) {

@@ -36,9 +36,7 @@ async fn send_request(gateway: SocketAddr, host: &str) -> Result<HttpAnswer> {
     let exchange = async {
         let response = sender.send_request(request).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_BODY_SIZE)
-            .collect()
-            .await;
+        let body = Limited::new(response.into_body(), MAX_BODY_SIZE).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
         ensure!(body.len() < MAX_BODY_SIZE, "the response is too long");
         let body = String::from_utf8_lossy(&body).into_owned();

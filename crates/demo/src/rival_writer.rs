@@ -79,11 +79,7 @@ impl RivalWriter {
         Client::new(service, client.default_namespace())
     }
 
-    async fn forward(
-        &self,
-        inner: &Client,
-        request: Request<Body>,
-    ) -> Result<Response<Body>, BoxError> {
+    async fn forward(&self, inner: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let Some(turn) = self.take_turn(&request) else {
             return Ok(inner.send(request).await?);
         };
@@ -133,9 +129,7 @@ impl RivalWriter {
             ..PatchParams::default()
         };
         let note = json!({ "metadata": { "annotations": { NOTE_ANNOTATION: note } } });
-        self.proxies
-            .patch(name, &params, &Patch::Merge(note))
-            .await?;
+        self.proxies.patch(name, &params, &Patch::Merge(note)).await?;
         Ok(())
     }
 

@@ -15,8 +15,8 @@ use anyhow::{Context, Result};
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::coderd::Coderd;
-use aplomb_fake_services::hetzner::Hetzner;
+use aplomb_fake_services::coderd::FakeCoderd;
+use aplomb_fake_services::hcloud::FakeHcloud;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -45,8 +45,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The handles that stories use.
 pub(crate) struct DemoStage {
     pub(crate) client: Client,
-    pub(crate) coderd: Coderd,
-    pub(crate) hetzner: Hetzner,
+    pub(crate) coderd: FakeCoderd,
+    pub(crate) hetzner: FakeHcloud,
     pub(crate) nodes: DemoNodes,
     pub(crate) tunnels: DataPlane,
     pub(crate) rival: RivalWriter,
@@ -109,11 +109,7 @@ pub(crate) async fn set_up(
         clock,
         started: began,
     };
-    let company = RunningDemo {
-        running,
-        stop,
-        cluster,
-    };
+    let company = RunningDemo { running, stop, cluster };
     Ok((stage, company))
 }
 
@@ -147,11 +143,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// Starts a part that runs until the end.
-    fn spawn_part(
-        &self,
-        name: &'static str,
-        work: impl Future<Output = Result<()>> + Send + 'static,
-    ) {
+    fn spawn_part(&self, name: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
         let task: TaskHandle<Result<()>> = self.tasks.spawn(work);
         self.running.push(Box::pin(async move {
             let ended = task.join().await.context("the task panicked");

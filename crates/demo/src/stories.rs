@@ -50,11 +50,7 @@ impl StoryName {
         }
     }
 
-    pub(crate) async fn run_story(
-        self,
-        stage: &DemoStage,
-        teller: &Narrator,
-    ) -> Result<StoryResult> {
+    pub(crate) async fn run_story(self, stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
         match self {
             Self::Conflicts => conflicts::play(stage, teller).await,
             Self::Tunnel => tunnel::play(stage, teller).await,

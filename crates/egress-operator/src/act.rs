@@ -50,17 +50,12 @@ impl Act<'_> {
             Duration::ZERO
         } else {
             // Discard reads made before this process became the leader.
-            self.observed
-                .floating_ip
-                .resync
-                .min(self.observed.leading_for)
+            self.observed.floating_ip.resync.min(self.observed.leading_for)
         };
         let seen = match &self.account {
             Ok(account) => {
                 let (deadline, fence) = self.call_terms();
-                account
-                    .refresh(self.key, fip, fresh, urgent, deadline, fence)
-                    .await
+                account.refresh(self.key, fip, fresh, urgent, deadline, fence).await
             }
             Err(trouble) => Err(trouble.clone()),
         };
@@ -75,9 +70,7 @@ impl Act<'_> {
             return;
         };
         let (deadline, fence) = self.call_terms();
-        let claimed = account
-            .write_term(seen, self.observed.term, deadline, fence)
-            .await;
+        let claimed = account.write_term(seen, self.observed.term, deadline, fence).await;
         self.update_state(|memory, now| memory.record_term_write(seen.term, claimed, now));
     }
 
@@ -119,9 +112,7 @@ impl Act<'_> {
         let labels = labels.into_iter().filter(|label| wanted || has(label));
         let term = wanted.then(|| self.observed.term.to_string());
         let change = MetadataPatch {
-            labels: labels
-                .map(|(key, value)| (key, wanted.then_some(value)))
-                .collect(),
+            labels: labels.map(|(key, value)| (key, wanted.then_some(value))).collect(),
             annotations: [(term_annotation(&self.observed.name), term)].into(),
         };
         match self.cx.patch_metadata::<V>(&key, &change).await {
@@ -158,9 +149,5 @@ impl Act<'_> {
 fn term_annotation(name: &str) -> String {
     const MAX_NAME: usize = 63;
     let from = name.len().saturating_sub(MAX_NAME);
-    format!(
-        "{}{}",
-        annotations::TERM,
-        name[from..].trim_start_matches(['-', '.'])
-    )
+    format!("{}{}", annotations::TERM, name[from..].trim_start_matches(['-', '.']))
 }

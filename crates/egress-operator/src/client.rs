@@ -106,8 +106,7 @@ impl HcloudClient {
     /// See [`HcloudClient::floating_ips`].
     pub async fn floating_ip(&self, id: i64) -> Result<FloatingIp> {
         let path = format!("/floating_ips/{id}");
-        let read: HcloudResponse<OneFloatingIp> =
-            self.send(Method::GET, &path, None::<&()>).await?;
+        let read: HcloudResponse<OneFloatingIp> = self.send(Method::GET, &path, None::<&()>).await?;
         Ok(read.map(|body| body.floating_ip))
     }
 
@@ -137,28 +136,16 @@ impl HcloudClient {
     ///
     /// # Errors
     /// See [`HcloudClient::floating_ips`].
-    pub async fn update_labels(
-        &self,
-        floating_ip: i64,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<FloatingIp> {
+    pub async fn update_labels(&self, floating_ip: i64, labels: &BTreeMap<String, String>) -> Result<FloatingIp> {
         let path = format!("/floating_ips/{floating_ip}");
         let body = LabelsRequest { labels };
-        let written: HcloudResponse<OneFloatingIp> =
-            self.send(Method::PUT, &path, Some(&body)).await?;
+        let written: HcloudResponse<OneFloatingIp> = self.send(Method::PUT, &path, Some(&body)).await?;
         Ok(written.map(|body| body.floating_ip))
     }
 
-    async fn send<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-    ) -> Result<T> {
+    async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<T> {
         let lost = |cause: &dyn std::fmt::Display| HcloudError::no_answer(&self.token, cause);
-        let request = self
-            .build_request(method, path, body)
-            .map_err(|cause| lost(&cause))?;
+        let request = self.build_request(method, path, body).map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
         let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
         if !head.status.is_success() {
@@ -175,12 +162,7 @@ impl HcloudClient {
                 headers: head.headers,
                 body,
             }),
-            Err(cause) => Err(HcloudError::unreadable(
-                &self.token,
-                head.status,
-                head.headers,
-                &cause,
-            )),
+            Err(cause) => Err(HcloudError::unreadable(&self.token, head.status, head.headers, &cause)),
         }
     }
 

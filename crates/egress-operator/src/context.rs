@@ -14,9 +14,7 @@ use crate::hcloud::{HcloudAccount, HcloudAccounts};
 use crate::node_filter::NodeFilters;
 use crate::probe::NodeProber;
 use crate::state::EgressStates;
-use crate::telemetry::{
-    DeadlineBreached, EgressMetrics, GatewayDecided, GatewayRemoved, MoveEnded, MoveStarted,
-};
+use crate::telemetry::{DeadlineBreached, EgressMetrics, GatewayDecided, GatewayRemoved, MoveEnded, MoveStarted};
 use crate::views::TokenSecretView;
 use crate::world::{Observed, Plan, ProviderTrouble};
 
@@ -53,9 +51,7 @@ impl EgressContext {
         egress: &StableEgress,
         secrets: &aplomb::Cache<TokenSecretView>,
     ) -> Result<HcloudAccount, ProviderTrouble> {
-        let (token, label) = self
-            .read_token(egress, secrets)
-            .map_err(ProviderTrouble::NoToken)?;
+        let (token, label) = self.read_token(egress, secrets).map_err(ProviderTrouble::NoToken)?;
         let who = ObjectKey::new(None, &egress.name_any());
         Ok(self.accounts.account_for(&who, &token, &label))
     }
@@ -73,9 +69,7 @@ impl EgressContext {
         let secret = found.ok_or_else(|| {
             format!("Secret {namespace}/{name} does not exist: create it, or correct spec.tokenSecretRef.name")
         })?;
-        let value = secret
-            .value(key)
-            .and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let value = secret.value(key).and_then(|bytes| std::str::from_utf8(bytes).ok());
         let token = value.and_then(ApiToken::new).ok_or_else(|| {
             format!("Secret {namespace}/{name} has no token in key {key}: add it, or correct spec.tokenSecretRef.key")
         })?;
@@ -89,8 +83,7 @@ impl EgressContext {
             return Err(format!("no API token: {fix}"));
         };
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read token file {shown}: {error}"))?;
+        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read token file {shown}: {error}"))?;
         let token = ApiToken::new(&text);
         let token = token.ok_or_else(|| format!("token file {shown} is empty or invalid"))?;
         Ok((token, "file".to_owned()))
@@ -110,13 +103,7 @@ impl EgressContext {
     }
 
     /// Stores a decision, and updates metrics.
-    pub(crate) fn record_decision(
-        &self,
-        key: &ObjectKey,
-        world: &Observed,
-        plan: &Plan,
-        fence: &Fence,
-    ) {
+    pub(crate) fn record_decision(&self, key: &ObjectKey, world: &Observed, plan: &Plan, fence: &Fence) {
         self.states.update(key, |memory| {
             memory.status = Some(plan.status.clone());
             let unusable = world.nodes.iter().filter(|node| node.is_unusable());
@@ -134,15 +121,9 @@ impl EgressContext {
                 moving,
             });
         }
-        let ended = is
-            .last_move
-            .as_ref()
-            .filter(|it| was.last_move.as_ref() != Some(*it));
+        let ended = is.last_move.as_ref().filter(|it| was.last_move.as_ref() != Some(*it));
         if let Some(moved) = ended {
-            self.telemetry.emit(MoveEnded {
-                name: &key.name,
-                moved,
-            });
+            self.telemetry.emit(MoveEnded { name: &key.name, moved });
         }
         let overdue = |it: &&MoveStatus| it.overdue;
         let late = is.moving.as_ref().filter(overdue);

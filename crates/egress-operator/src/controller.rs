@@ -68,11 +68,7 @@ pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
         .watches_optional::<Lease>(
             peer_reports::lease_scope(&office.namespace),
             Predicate::changed_by(|lease: &Lease| lease.metadata.annotations.clone()),
-            |_, all| {
-                matching_keys(all, |egress| {
-                    egress.spec.health.signal == HealthSignal::Probe
-                })
-            },
+            |_, all| matching_keys(all, |egress| egress.spec.health.signal == HealthSignal::Probe),
         )
         .triggered_by(&office.trigger, "probe")
         .on_deleted(move |key| farewell.on_deleted(key))
@@ -97,28 +93,17 @@ pub(crate) fn probe_controller(office: &EgressContext) -> Controller<StableEgres
 }
 
 /// Nodes to probe for a StableEgress.
-fn probe_targets(
-    egress: &StableEgress,
-    cx: &Context<StableEgress>,
-) -> Result<Vec<(String, Vec<IpAddr>)>> {
+fn probe_targets(egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>> {
     let name = egress.metadata.name.as_deref().unwrap_or_default();
-    let active = egress
-        .status
-        .as_ref()
-        .and_then(|status| status.active_node.clone());
+    let active = egress.status.as_ref().and_then(|status| status.active_node.clone());
     let interest = node_filter(name, &egress.spec, active, None);
     let nodes = cx.cache::<NodeView>()?.list();
     let concerned = nodes.iter().filter(|node| interest.matches_node(node));
     let alive = concerned.filter(|node| !node.meta().deleting);
-    Ok(alive
-        .map(|node| (node.name().to_owned(), node.addresses()))
-        .collect())
+    Ok(alive.map(|node| (node.name().to_owned(), node.addresses())).collect())
 }
 
-fn watch_nodes(
-    controller: Controller<StableEgress>,
-    office: &EgressContext,
-) -> Controller<StableEgress> {
+fn watch_nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
     let (noise, concerned) = (office.filters.clone(), office.filters.clone());
     controller
         .watches::<NodeView>(
@@ -133,19 +118,11 @@ fn watch_nodes(
         )
 }
 
-fn watch_prepared_pods(
-    controller: Controller<StableEgress>,
-    office: &EgressContext,
-) -> Controller<StableEgress> {
+fn watch_prepared_pods(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
     let own = office.namespace.clone();
     controller.watches_optional::<PodView>(
         namespace_scope(office.pods.as_deref()),
-        Predicate::changed_by(|pod: &PodView| {
-            (
-                pod.metadata.labels.clone(),
-                pod.ready_on().map(str::to_owned),
-            )
-        }),
+        Predicate::changed_by(|pod: &PodView| (pod.metadata.labels.clone(), pod.ready_on().map(str::to_owned))),
         move |pod, all| keys_by_pod(all, pod, &own),
     )
 }
@@ -157,10 +134,7 @@ fn namespace_scope(namespace: Option<&str>) -> Scope {
     }
 }
 
-fn matching_keys(
-    all: &aplomb::Cache<StableEgress>,
-    wanted: impl Fn(&StableEgress) -> bool,
-) -> Vec<ObjectKey> {
+fn matching_keys(all: &aplomb::Cache<StableEgress>, wanted: impl Fn(&StableEgress) -> bool) -> Vec<ObjectKey> {
     let all = all.list();
     let wanted = all.iter().filter(|egress| wanted(egress));
     wanted.map(|egress| View::meta(&**egress).key()).collect()
@@ -193,17 +167,12 @@ fn keys_by_pod(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> V
             return false;
         };
         let namespace = wanted.namespace.as_deref().unwrap_or(own);
-        pod.meta().namespace == Some(namespace)
-            && crate::selector::matches(&wanted.selector, &pod.metadata.labels)
+        pod.meta().namespace == Some(namespace) && crate::selector::matches(&wanted.selector, &pod.metadata.labels)
     })
 }
 
 /// Observes, decides and takes one step, until there is none to take.
-async fn reconcile(
-    egress: &Arc<StableEgress>,
-    cx: &Context<StableEgress>,
-    office: &EgressContext,
-) -> Result<Action> {
+async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, office: &EgressContext) -> Result<Action> {
     let key = View::meta(&**egress).key();
     let pods = cx.cache::<PodView>()?.freshness().synced;
     if egress.spec.prepared.is_some() && !pods && office.uptime() < POD_SYNC_TIMEOUT {
@@ -248,10 +217,7 @@ async fn reconcile(
 
 /// Whether the result of a step must be visible before the next one.
 fn is_write(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::Strip { .. } | Step::Label { .. } | Step::WriteTerm
-    )
+    matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::WriteTerm)
 }
 
 /// Queues the status, conditions and Events of a plan. They are written at the end of the

@@ -71,9 +71,7 @@ impl BudgetForecaster {
         self.samples.push_back(sample);
         let horizon = sample.at.saturating_sub(WINDOW);
         // Keep one sample from before the window as its start.
-        while self.samples.len() > MAX_SAMPLES
-            || self.samples.get(1).is_some_and(|next| next.at <= horizon)
-        {
+        while self.samples.len() > MAX_SAMPLES || self.samples.get(1).is_some_and(|next| next.at <= horizon) {
             self.samples.pop_front();
         }
     }
@@ -103,16 +101,10 @@ impl BudgetForecaster {
     /// Derived from the most precise sample; otherwise from the limit, which is per hour.
     fn refill_rate(&self, limit: u32) -> f64 {
         let told = |sample: &BudgetSample| {
-            let full_in = sample
-                .full_in
-                .filter(|full_in| *full_in >= MIN_REFILL_TIME)?;
+            let full_in = sample.full_in.filter(|full_in| *full_in >= MIN_REFILL_TIME)?;
             Some((full_in, f64::from(limit.saturating_sub(sample.remaining))))
         };
-        let best = self
-            .samples
-            .iter()
-            .filter_map(told)
-            .max_by_key(|(full_in, _)| *full_in);
+        let best = self.samples.iter().filter_map(told).max_by_key(|(full_in, _)| *full_in);
         // The provider rounds to seconds; half a second is the mean error.
         best.filter(|(_, spent)| *spent > 0.0)
             .map_or(f64::from(limit) / HOUR, |(full_in, spent)| {
@@ -127,11 +119,9 @@ impl BudgetForecaster {
             let took = (after.at - before.at).as_secs_f64();
             time += took;
             ours += f64::from(after.own_calls);
-            let was_full =
-                after.remaining.saturating_add(after.own_calls) >= after.limit.saturating_sub(1);
+            let was_full = after.remaining.saturating_add(after.own_calls) >= after.limit.saturating_sub(1);
             if !was_full {
-                let expected =
-                    f64::from(before.remaining) + refill * took - f64::from(after.own_calls);
+                let expected = f64::from(before.remaining) + refill * took - f64::from(after.own_calls);
                 others += expected - f64::from(after.remaining);
             }
         }

@@ -117,11 +117,7 @@ fn a_bucket_that_stays_full_is_not_called_emptying() {
     model.level = model.limit;
     let seen = observe(&mut model, 30);
     assert_eq!((seen.other_rate, seen.empty_in), (0.0, None));
-    assert!(
-        (seen.own_rate - 1.0 / 30.0).abs() < 1e-3,
-        "{}",
-        seen.own_rate
-    );
+    assert!((seen.own_rate - 1.0 / 30.0).abs() < 1e-3, "{}", seen.own_rate);
 }
 
 #[test]
@@ -129,11 +125,7 @@ fn a_bucket_that_others_keep_empty_is_seen_to_be() {
     let mut model = Model::new(2, 1.0, 50.0);
     model.level = 3.0;
     let seen = observe(&mut model, 10);
-    assert!(
-        (0.9..=1.01).contains(&seen.other_rate),
-        "{}",
-        seen.other_rate
-    );
+    assert!((0.9..=1.01).contains(&seen.other_rate), "{}", seen.other_rate);
     assert!(seen.remaining < 2.0);
 }
 

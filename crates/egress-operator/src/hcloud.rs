@@ -102,10 +102,7 @@ impl HcloudAccounts {
     }
 
     fn accounts(&self) -> std::sync::MutexGuard<'_, BTreeMap<[u8; 32], HcloudAccount>> {
-        self.0
-            .accounts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

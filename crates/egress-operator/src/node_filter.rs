@@ -87,9 +87,8 @@ impl NodeFilters {
             return true;
         }
         self.with_filters(|all| {
-            all.values().all(|it| {
-                !(it.matches_node(old) || it.matches_node(new)) || it.same_fields(old, new)
-            })
+            all.values()
+                .all(|it| !(it.matches_node(old) || it.matches_node(new)) || it.same_fields(old, new))
         })
     }
 
@@ -147,10 +146,7 @@ mod tests {
 
     fn interests(probes: bool) -> NodeFilters {
         let all = NodeFilters::default();
-        let interest = NodeFilter {
-            probes,
-            ..interest()
-        };
+        let interest = NodeFilter { probes, ..interest() };
         all.set(&ObjectKey::new(None, "web"), interest);
         all
     }
@@ -195,24 +191,12 @@ mod tests {
                 |it| it["metadata"]["labels"]["gateway"] = json!("web"),
                 false,
             ),
-            (
-                "cordon",
-                |it| it["spec"]["unschedulable"] = json!(true),
-                false,
-            ),
-            (
-                "server",
-                |it| it["spec"]["providerID"] = json!("hcloud://2"),
-                false,
-            ),
+            ("cordon", |it| it["spec"]["unschedulable"] = json!(true), false),
+            ("server", |it| it["spec"]["providerID"] = json!("hcloud://2"), false),
         ];
         for (what, change, noise) in changes {
             let all = interests(false);
-            assert_eq!(
-                all.is_irrelevant(&node(|_| {}), &node(change)),
-                noise,
-                "{what}"
-            );
+            assert_eq!(all.is_irrelevant(&node(|_| {}), &node(change)), noise, "{what}");
         }
         let seen = |probes| interests(probes).is_irrelevant(&node(|_| {}), &node(address));
         assert_eq!(
@@ -232,10 +216,7 @@ mod tests {
         };
         let all = interests(false);
         assert!(all.is_irrelevant(&foreign("True"), &foreign("False")));
-        assert_eq!(
-            all.affected_keys(&foreign("True")),
-            [ObjectKey::new(None, "web")]
-        );
+        assert_eq!(all.affected_keys(&foreign("True")), [ObjectKey::new(None, "web")]);
     }
 
     #[test]

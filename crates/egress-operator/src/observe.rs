@@ -16,10 +16,7 @@ use crate::peer_reports::{is_disputed, read_reports};
 use crate::selector::matches;
 use crate::state::{EgressState, StateKey};
 use crate::views::{CiliumNodeView, LabelMap, NodeView, PodView};
-use crate::world::{
-    CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed,
-    gateway_labels,
-};
+use crate::world::{CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed, gateway_labels};
 
 /// Sources of an observation.
 pub(crate) struct Observer<'a> {
@@ -47,21 +44,14 @@ impl Observer<'_> {
         let asked = &self.egress.spec.floating_ip;
         let memory = self.context.states.state_for(whose, asked, self.account);
         let status = memory.status.clone();
-        let mut status = status
-            .or_else(|| self.egress.status.clone())
-            .unwrap_or_default();
+        let mut status = status.or_else(|| self.egress.status.clone()).unwrap_or_default();
         if let Some(stored) = &self.egress.status {
             status.conditions.clone_from(&stored.conditions);
         }
         let cloud = self.floating_ip_state(&memory, since);
         // Must precede any cache read: see `interest`.
         let server = cloud.observed.as_ref().and_then(|seen| seen.server);
-        let interest = node_filter(
-            &self.key.name,
-            &self.egress.spec,
-            status.active_node.clone(),
-            server,
-        );
+        let interest = node_filter(&self.key.name, &self.egress.spec, status.active_node.clone(), server);
         self.context.filters.set(self.key, interest.clone());
         let nodes = self.observe_nodes(&interest)?;
         let marks = self.egress.metadata.annotations.as_ref();
@@ -101,16 +91,9 @@ impl Observer<'_> {
 
     fn observe_nodes(&self, interest: &NodeFilter) -> Result<Vec<CandidateNode>> {
         let views = self.cx.cache::<NodeView>()?.list();
-        let views: Vec<_> = views
-            .iter()
-            .filter(|node| interest.matches_node(node))
-            .collect();
+        let views: Vec<_> = views.iter().filter(|node| interest.matches_node(node)).collect();
         let prepared = match &self.egress.spec.prepared {
-            Some(wanted) => Some(prepared_nodes(
-                wanted,
-                &self.context.namespace,
-                self.cx.cache()?,
-            )),
+            Some(wanted) => Some(prepared_nodes(wanted, &self.context.namespace, self.cx.cache()?)),
             None => None,
         };
         let cilium = self.cx.cache::<CiliumNodeView>()?;
@@ -140,11 +123,7 @@ impl Observer<'_> {
             }
         };
         let mut nodes: Vec<_> = views.iter().map(node).collect();
-        nodes.extend(orphan_cilium_nodes(
-            &interest.gateway,
-            cilium,
-            self.cx.cache()?,
-        ));
+        nodes.extend(orphan_cilium_nodes(&interest.gateway, cilium, self.cx.cache()?));
         Ok(nodes)
     }
 
@@ -189,9 +168,7 @@ fn candidate_selector(name: &str, spec: &StableEgressSpec) -> LabelSelector {
 }
 
 fn label_state(wanted: &LabelMap, has: &LabelMap) -> LabelState {
-    let carried = wanted
-        .iter()
-        .filter(|(key, value)| has.get(*key) == Some(*value));
+    let carried = wanted.iter().filter(|(key, value)| has.get(*key) == Some(*value));
     match carried.count() {
         0 => LabelState::None,
         all if all == wanted.len() => LabelState::All,
@@ -236,10 +213,8 @@ fn conflicting_label(wanted: &LabelMap, has: &LabelMap) -> Option<String> {
 fn prepared_nodes(wanted: &PreparedSpec, own: &str, pods: &Cache<PodView>) -> BTreeSet<String> {
     let namespace = wanted.namespace.as_deref().unwrap_or(own);
     let pods = pods.list();
-    let matching = pods.iter().filter(|pod| {
-        pod.meta().namespace == Some(namespace) && matches(&wanted.selector, &pod.metadata.labels)
-    });
-    matching
-        .filter_map(|pod| pod.ready_on().map(str::to_owned))
-        .collect()
+    let matching = pods
+        .iter()
+        .filter(|pod| pod.meta().namespace == Some(namespace) && matches(&wanted.selector, &pod.metadata.labels));
+    matching.filter_map(|pod| pod.ready_on().map(str::to_owned)).collect()
 }

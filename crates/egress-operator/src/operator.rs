@@ -131,8 +131,7 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
     let metrics = MetricsSource::new(move |registry| parts.egress.register(registry));
     let engine = Engine::new(NAME, client).configure(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity)
-            .with_admin_address(settings.admin.as_deref());
+        let lease = LeaseConfig::new(namespace, NAME, identity).with_admin_address(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
         set.admin_registry = parts.admin_registry;
         set.api_limits = parts.api_limits;

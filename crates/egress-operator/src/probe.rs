@@ -20,12 +20,7 @@ pub use self::prober::{NodeProber, ProbeOutcome};
 pub trait NodeProbe: Send + Sync {
     /// Succeeds if one of `addresses` accepts a connection on `port` within `limit`; otherwise
     /// returns why not.
-    fn dial<'a>(
-        &'a self,
-        addresses: &'a [IpAddr],
-        port: u16,
-        limit: Duration,
-    ) -> BoxFuture<'a, Result<(), String>>;
+    fn dial<'a>(&'a self, addresses: &'a [IpAddr], port: u16, limit: Duration) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// TCP handshakes with all addresses at once; the first success counts.
@@ -33,22 +28,14 @@ pub trait NodeProbe: Send + Sync {
 pub struct TcpProbe;
 
 impl NodeProbe for TcpProbe {
-    fn dial<'a>(
-        &'a self,
-        addresses: &'a [IpAddr],
-        port: u16,
-        limit: Duration,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn dial<'a>(&'a self, addresses: &'a [IpAddr], port: u16, limit: Duration) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             if let Ok(answer) = timeout(limit, connect_any(addresses, port)).await {
                 return answer;
             }
             let dialled = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
             let dialled: Vec<_> = dialled.map(|address| address.to_string()).collect();
-            Err(format!(
-                "no response from {} within {limit:?}",
-                dialled.join(", ")
-            ))
+            Err(format!("no response from {} within {limit:?}", dialled.join(", ")))
         })
     }
 }

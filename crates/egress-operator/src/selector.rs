@@ -11,8 +11,7 @@ pub fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> b
     let mut wanted = selector.match_labels.iter().flatten();
     let mut required = selector.match_expressions.iter().flatten();
     wanted.all(|(key, value)| labels.get(key) == Some(value))
-        && required
-            .all(|requirement| matches_requirement(requirement, labels.get(&requirement.key)))
+        && required.all(|requirement| matches_requirement(requirement, labels.get(&requirement.key)))
 }
 
 fn matches_requirement(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bool {
@@ -57,10 +56,7 @@ mod tests {
         let node = labels(&[("pool", "egress"), ("zone", "a"), ("more", "")]);
         assert!(matches(&selector, &node));
         assert!(!matches(&selector, &labels(&[("pool", "egress")])));
-        assert!(!matches(
-            &selector,
-            &labels(&[("pool", "web"), ("zone", "a")])
-        ));
+        assert!(!matches(&selector, &labels(&[("pool", "web"), ("zone", "a")])));
     }
 
     #[test]
@@ -98,18 +94,12 @@ mod tests {
         let mut selector = requires("gpu", "DoesNotExist", &[]);
         selector.match_labels = Some(labels(&[("pool", "egress")]));
         assert!(matches(&selector, &labels(&[("pool", "egress")])));
-        assert!(!matches(
-            &selector,
-            &labels(&[("pool", "egress"), ("gpu", "1")])
-        ));
+        assert!(!matches(&selector, &labels(&[("pool", "egress"), ("gpu", "1")])));
         assert!(!matches(&selector, &labels(&[("pool", "web")])));
     }
 
     #[test]
     fn an_operator_that_is_unknown_chooses_nothing() {
-        assert!(!matches(
-            &requires("zone", "Near", &["a"]),
-            &labels(&[("zone", "a")])
-        ));
+        assert!(!matches(&requires("zone", "Near", &["a"]), &labels(&[("zone", "a")])));
     }
 }

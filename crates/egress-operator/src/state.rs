@@ -10,9 +10,7 @@ use aplomb_api::egress::{FloatingIpRef, StableEgressStatus};
 
 use crate::decide::MAX_REFUSALS;
 use crate::hcloud::HcloudAccount;
-use crate::world::{
-    ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble,
-};
+use crate::world::{ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble};
 
 /// In-memory state of one StableEgress.
 #[derive(Clone, Debug, Default)]
@@ -65,12 +63,7 @@ impl EgressState {
     }
 
     /// The write of this leader's term succeeded or failed. Reads continue either way.
-    pub(crate) fn record_term_write(
-        &mut self,
-        over: u64,
-        answer: Result<(), ProviderTrouble>,
-        now: Duration,
-    ) {
+    pub(crate) fn record_term_write(&mut self, over: u64, answer: Result<(), ProviderTrouble>, now: Duration) {
         let before = self.term_failure.take().map_or(0, |failed| failed.failures);
         self.term_failure = answer.err().map(|trouble| ClaimFailed {
             trouble,
@@ -146,11 +139,7 @@ impl EgressState {
     }
 
     /// An action was polled.
-    pub(crate) fn record_poll(
-        &mut self,
-        answer: Result<ActionState, ProviderTrouble>,
-        now: Duration,
-    ) {
+    pub(crate) fn record_poll(&mut self, answer: Result<ActionState, ProviderTrouble>, now: Duration) {
         let Some(moving) = &mut self.moving else {
             return;
         };
@@ -182,11 +171,7 @@ impl EgressState {
 
 /// The next Assign of the move `before`: to the same server, to another, or to the first one after
 /// all have failed.
-pub(crate) fn next_attempt(
-    before: Option<&MoveInProgress>,
-    node: &str,
-    server: i64,
-) -> MoveInProgress {
+pub(crate) fn next_attempt(before: Option<&MoveInProgress>, node: &str, server: i64) -> MoveInProgress {
     let same = before.filter(|before| before.server == server);
     let mut passed = before.map_or_else(BTreeSet::new, |before| before.skipped_servers.clone());
     match before {
@@ -304,12 +289,7 @@ mod tests {
             memory.record_assign("a", 1, Err(trouble), now);
             assert_eq!(count_refusals(&memory), 0);
         }
-        memory.record_assign(
-            "a",
-            1,
-            Err(ProviderTrouble::Refused("protected".to_owned())),
-            now,
-        );
+        memory.record_assign("a", 1, Err(ProviderTrouble::Refused("protected".to_owned())), now);
         assert_eq!(count_refusals(&memory), 1);
         memory.record_assign("b", 2, Err(ProviderTrouble::Throttled), now);
         assert_eq!(count_refusals(&memory), 0);
@@ -384,11 +364,7 @@ mod tests {
         let (memories, at) = (EgressStates::default(), Duration::from_secs);
         assert_eq!(memories.leader_since(1, at(5)), at(5));
         assert_eq!(memories.leader_since(1, at(9)), at(5));
-        assert_eq!(
-            memories.leader_since(3, at(20)),
-            at(20),
-            "another led in between"
-        );
+        assert_eq!(memories.leader_since(3, at(20)), at(20), "another led in between");
     }
 
     #[test]

@@ -97,11 +97,7 @@ impl NodeView {
     /// writes it.
     #[must_use]
     pub(crate) fn server_id(&self) -> Option<i64> {
-        let id = self
-            .spec
-            .provider_id
-            .as_deref()?
-            .strip_prefix("hcloud://")?;
+        let id = self.spec.provider_id.as_deref()?.strip_prefix("hcloud://")?;
         id.parse().ok().filter(|id| *id > 0)
     }
 
@@ -275,13 +271,7 @@ mod tests {
     #[test]
     fn a_server_is_known_by_its_provider_id() {
         assert_eq!(node("hcloud://141082942").server_id(), Some(141_082_942));
-        for other in [
-            "",
-            "aws:///eu/i-1",
-            "hcloud://",
-            "hcloud://bm-7",
-            "hcloud://-1",
-        ] {
+        for other in ["", "aws:///eu/i-1", "hcloud://", "hcloud://bm-7", "hcloud://-1"] {
             assert_eq!(node(other).server_id(), None, "{other}");
         }
     }

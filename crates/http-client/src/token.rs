@@ -34,8 +34,8 @@ impl ApiToken {
     /// The value of a header that carries it after `prefix`, such as `Bearer `.
     #[must_use]
     pub fn to_header_value(&self, prefix: &'static str) -> HeaderValue {
-        let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0))
-            .expect("a token is visible ASCII: Token::new");
+        let mut value =
+            HeaderValue::from_str(&format!("{prefix}{}", self.0)).expect("a token is visible ASCII: Token::new");
         value.set_sensitive(true);
         value
     }
@@ -90,10 +90,7 @@ mod tests {
     fn debug_output_is_redacted() {
         let token = ApiToken::new(SECRET).expect("a token");
         assert_eq!(format!("{token:?}"), "Token");
-        assert_eq!(
-            format!("{:?}", token.to_header_value("Bearer ")),
-            "Sensitive"
-        );
+        assert_eq!(format!("{:?}", token.to_header_value("Bearer ")), "Sensitive");
     }
 
     #[test]
@@ -108,10 +105,7 @@ mod tests {
     fn half_of_the_token_in_an_error_is_redacted() {
         let token = ApiToken::new(SECRET).expect("a token");
         let text = format!("limit of 3600 for token {}... reached", &SECRET[..32]);
-        assert_eq!(
-            token.redact(&text),
-            "limit of 3600 for token [redacted]... reached"
-        );
+        assert_eq!(token.redact(&text), "limit of 3600 for token [redacted]... reached");
     }
 
     proptest! {

@@ -45,9 +45,9 @@ pub fn new_reqwest(bundle: Option<&str>) -> Result<Transport, BoxError> {
         .pool_idle_timeout(IDLE_TIMEOUT)
         .build()
         .map_err(error_with_causes)?;
-    Ok(BoxCloneSyncService::new(service_fn(
-        move |request: Request<Bytes>| send_request(client.clone(), request),
-    )))
+    Ok(BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
+        send_request(client.clone(), request)
+    })))
 }
 
 fn parse_ca_bundle(bundle: Option<&str>) -> Result<Vec<reqwest::Certificate>, BoxError> {
@@ -61,10 +61,7 @@ fn parse_ca_bundle(bundle: Option<&str>) -> Result<Vec<reqwest::Certificate>, Bo
     }
 }
 
-async fn send_request(
-    client: reqwest::Client,
-    request: Request<Bytes>,
-) -> Result<Response<Bytes>, BoxError> {
+async fn send_request(client: reqwest::Client, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
     let request = reqwest::Request::try_from(request).map_err(error_with_causes)?;
     let mut answer = client.execute(request).await.map_err(error_with_causes)?;
     let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
@@ -138,10 +135,7 @@ mod tests {
             .body(Bytes::new())
             .expect("a request");
         let transport = new_reqwest(None).expect("a client");
-        let error = transport
-            .oneshot(request)
-            .await
-            .expect_err("nothing listens there");
+        let error = transport.oneshot(request).await.expect_err("nothing listens there");
         let text = error.to_string();
         assert!(text.contains("refused"), "{text}");
         assert!(!text.contains("127.0.0.1:0/"), "{text}");

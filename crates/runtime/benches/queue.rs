@@ -111,10 +111,7 @@ fn verdict(drained: &Drained, completed: [Duration; 4]) -> ExitCode {
     let per_second = |time: Duration| KEYS as f64 / time.as_secs_f64();
     let (ours, kube) = (per_second(drained.runtime), per_second(drained.applier));
     let bare = per_second(drained.scheduler);
-    println!(
-        "kube-rs, the bare scheduler: {bare:.0}/s, ratio {:.1}",
-        ours / bare
-    );
+    println!("kube-rs, the bare scheduler: {bare:.0}/s, ratio {:.1}", ours / bare);
     let ratio = ours / kube;
     println!("queue: {ours:.0} dispatches/s, kube-rs: {kube:.0}/s, ratio {ratio:.1}");
     if ratio < MIN_SPEEDUP || grows {
@@ -176,10 +173,7 @@ fn stored(count: usize) -> Store<ConfigMap> {
 
 fn references(store: &Store<ConfigMap>) -> Vec<ObjectRef<ConfigMap>> {
     let objects = store.state();
-    objects
-        .iter()
-        .map(|object| ObjectRef::from_obj(&**object))
-        .collect()
+    objects.iter().map(|object| ObjectRef::from_obj(&**object)).collect()
 }
 
 fn kube_applier(store: &Store<ConfigMap>) -> Duration {
@@ -213,13 +207,7 @@ fn kube_scheduler(store: &Store<ConfigMap>) -> Duration {
             // Its timer has a resolution of a millisecond: before that nothing is due.
             tokio::time::sleep(Duration::from_millis(2)).await;
             let mut context = Context::from_waker(Waker::noop());
-            assert!(
-                scheduler
-                    .as_mut()
-                    .hold()
-                    .poll_next_unpin(&mut context)
-                    .is_pending()
-            );
+            assert!(scheduler.as_mut().hold().poll_next_unpin(&mut context).is_pending());
             scheduler.take(count).count().await
         };
         assert_eq!(runtime().block_on(held), count);

@@ -73,8 +73,7 @@ pub fn operator(client: Client) -> Engine {
 pub async fn install(client: &Client) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let apply = PatchParams::apply("pages.example.com").force();
-    crds.patch(Page::crd_name(), &apply, &Patch::Apply(Page::crd()))
-        .await?;
+    crds.patch(Page::crd_name(), &apply, &Patch::Apply(Page::crd())).await?;
     Ok(())
 }
 

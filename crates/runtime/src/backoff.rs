@@ -130,9 +130,7 @@ impl Default for BackoffPolicies {
         let curve = |class| match class {
             // Only a safety timer: the actual wait ends when the cache has the winning version.
             ErrorClass::Conflict => BackoffPolicy::constant(seconds(1)),
-            ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => {
-                BackoffPolicy::default()
-            }
+            ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => BackoffPolicy::default(),
             // The other object has to be deleted or renamed first.
             ErrorClass::Exists => BackoffPolicy::default().with_range(seconds(5), seconds(60)),
             ErrorClass::Missing => BackoffPolicy::default().with_range(seconds(1), seconds(30)),

@@ -72,12 +72,7 @@ pub struct Condition {
 impl Condition {
     /// A condition of any type and status.
     #[must_use]
-    pub fn new(
-        kind: &str,
-        status: ConditionStatus,
-        reason: &str,
-        message: impl Into<String>,
-    ) -> Self {
+    pub fn new(kind: &str, status: ConditionStatus, reason: &str, message: impl Into<String>) -> Self {
         Self {
             type_: kind.to_owned(),
             status,
@@ -190,12 +185,7 @@ pub fn merge_conditions(
     merged
 }
 
-fn condition_json(
-    new: &Condition,
-    old: Option<&Value>,
-    generation: Option<i64>,
-    now: Timestamp,
-) -> Value {
+fn condition_json(new: &Condition, old: Option<&Value>, generation: Option<i64>, now: Timestamp) -> Value {
     let same = old.filter(|old| old["status"] == new.status.as_str());
     let since = same
         .and_then(|old| old["lastTransitionTime"].as_str())
@@ -215,9 +205,7 @@ fn condition_json(
 
 /// Kubernetes stores times in whole seconds; a fraction would differ from what is read back.
 fn whole_seconds(now: Timestamp) -> String {
-    Timestamp::from_second(now.as_second())
-        .unwrap_or(now)
-        .to_string()
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
 /// A valid reason: with an empty or malformed one the API would reject the whole status.

@@ -126,16 +126,9 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// If the server rejects the write, or another object controls the child.
-    pub async fn apply_child_status<C: Kind>(
-        &self,
-        key: &ObjectKey,
-        status: impl Serialize,
-    ) -> Result<()> {
+    pub async fn apply_child_status<C: Kind>(&self, key: &ObjectKey, status: impl Serialize) -> Result<()> {
         let known = self.live_objects::<C>();
-        self.0
-            .pass
-            .apply_child_status::<C>(key, status, known)
-            .await
+        self.0.pass.apply_child_status::<C>(key, status, known).await
     }
 
     /// Sets and removes labels and annotations of an object that need not be a child of this one, by a
@@ -144,17 +137,10 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// If the server rejects the write; a conflict if another object of that name replaced the object.
-    pub async fn patch_metadata<V: View + Serialize>(
-        &self,
-        key: &ObjectKey,
-        change: &MetadataPatch,
-    ) -> Result<()> {
+    pub async fn patch_metadata<V: View + Serialize>(&self, key: &ObjectKey, change: &MetadataPatch) -> Result<()> {
         let known = self.0.caches.get::<V>();
         let known = known.map(|cache| -> &dyn LiveObjects { cache });
-        self.0
-            .pass
-            .patch_metadata::<V::Kind>(key, change, known)
-            .await
+        self.0.pass.patch_metadata::<V::Kind>(key, change, known).await
     }
 
     /// Sets labels and annotations of this object itself; fails with a conflict if it changed
@@ -182,10 +168,7 @@ impl<K: Kind> Context<K> {
     /// # Errors
     /// As [`Self::delete`].
     pub async fn delete_unowned<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
-        self.0
-            .pass
-            .delete_unowned::<C>(key, self.live_objects::<C>())
-            .await
+        self.0.pass.delete_unowned::<C>(key, self.live_objects::<C>()).await
     }
 
     /// Deletes the children of kind `C` that this controller has written and this pass has not applied,

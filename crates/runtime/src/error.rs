@@ -167,16 +167,11 @@ impl From<kube::Error> for Error {
         }
         let class = classify(&error);
         let words = match &error {
-            kube::Error::Api(status)
-                if matches!(class, ErrorClass::Forbidden | ErrorClass::Invalid) =>
-            {
+            kube::Error::Api(status) if matches!(class, ErrorClass::Forbidden | ErrorClass::Invalid) => {
                 let kind = status.details.as_ref().map_or("", |it| &*it.kind);
                 // A webhook's response does not contain the kind of the object.
                 let unknown = kind.is_empty() && status.message.starts_with("admission webhook ");
-                Some(status_message(
-                    status,
-                    unknown || matches!(kind, "secrets" | "Secret"),
-                ))
+                Some(status_message(status, unknown || matches!(kind, "secrets" | "Secret")))
             }
             _ => None,
         };
@@ -266,8 +261,7 @@ mod tests {
     use super::*;
 
     fn status(code: u16, reason: &str) -> Status {
-        serde_json::from_value(serde_json::json!({"code": code, "reason": reason}))
-            .expect("a Status")
+        serde_json::from_value(serde_json::json!({"code": code, "reason": reason})).expect("a Status")
     }
 
     #[test]
@@ -278,10 +272,7 @@ mod tests {
 
     #[test]
     fn already_exists_is_not_a_conflict() {
-        assert_eq!(
-            classify_status(&status(409, "AlreadyExists")),
-            ErrorClass::Exists
-        );
+        assert_eq!(classify_status(&status(409, "AlreadyExists")), ErrorClass::Exists);
     }
 
     fn refused(code: u16, kind: &str, message: &str) -> Error {
@@ -298,10 +289,7 @@ mod tests {
         let error = refused(403, "configmaps", quota);
         assert_eq!(error.class(), ErrorClass::Forbidden);
         assert_eq!(error.to_string(), quota);
-        assert_eq!(
-            refused(401, "", "Unauthorized").class(),
-            ErrorClass::Forbidden
-        );
+        assert_eq!(refused(401, "", "Unauthorized").class(), ErrorClass::Forbidden);
     }
 
     #[test]
@@ -317,7 +305,8 @@ mod tests {
         );
         let right = "secrets \"a\" is forbidden: User \"bot\" cannot patch resource \"secrets\"";
         assert_eq!(refused(403, "secrets", right).to_string(), right);
-        let ending = "secrets \"a\" is forbidden: unable to create new content in namespace b because it is being terminated";
+        let ending =
+            "secrets \"a\" is forbidden: unable to create new content in namespace b because it is being terminated";
         assert_eq!(refused(403, "secrets", ending).to_string(), ending);
         let webhook = "admission webhook \"w\" denied the request: bad value hunter2";
         assert_eq!(

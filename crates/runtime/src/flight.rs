@@ -97,11 +97,7 @@ where
         let now = Instant::now();
         let fresh = self.0.max_age;
         self.reads(|reads| {
-            match reads
-                .entries
-                .get(key)
-                .map(|entry| (entry.number, &entry.state))
-            {
+            match reads.entries.get(key).map(|entry| (entry.number, &entry.state)) {
                 Some((_, State::Cached { value, at })) if now < *at + fresh => {
                     return Lookup::Fresh(value.clone());
                 }
@@ -113,10 +109,7 @@ where
             }
             reads.number += 1;
             let number = reads.number;
-            let flying = read()
-                .map(|result| result.map_err(Arc::new))
-                .boxed()
-                .shared();
+            let flying = read().map(|result| result.map_err(Arc::new)).boxed().shared();
             let state = State::InFlight(flying.clone());
             reads.entries.insert(key.clone(), Entry { number, state });
             Lookup::InFlight(number, flying)

@@ -47,10 +47,7 @@ async fn read_continues_when_its_first_caller_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn abandoned_read_is_started_again() {
     let flight = SingleFlight::new(MINUTE, 10);
-    let hung = timeout(
-        Duration::from_secs(1),
-        flight.get(&1, pending::<Result<u32>>),
-    );
+    let hung = timeout(Duration::from_secs(1), flight.get(&1, pending::<Result<u32>>));
     assert!(hung.await.is_err());
     assert_eq!(flight.get(&1, || async { Ok(5) }).await.unwrap(), 5);
 }
@@ -65,10 +62,7 @@ async fn failure_reaches_all_waiters_and_is_not_cached() {
     };
     let (first, second) = tokio::join!(flight.get(&1, fails), flight.get(&1, fails));
     for error in [first.unwrap_err(), second.unwrap_err()] {
-        assert_eq!(
-            (error.class(), error.until()),
-            (ErrorClass::Throttled, Some(until))
-        );
+        assert_eq!((error.class(), error.until()), (ErrorClass::Throttled, Some(until)));
     }
     assert_eq!(flight.get(&1, || async { Ok(1) }).await.unwrap(), 1);
 }

@@ -72,11 +72,7 @@ impl InformerSet {
 
     /// A hub without watches.
     #[must_use]
-    pub fn with_timing(
-        client: kube::Client,
-        telemetry: Telemetry,
-        timing: ReflectorTiming,
-    ) -> Self {
+    pub fn with_timing(client: kube::Client, telemetry: Telemetry, timing: ReflectorTiming) -> Self {
         Self(Arc::new(Inner {
             client,
             telemetry,
@@ -160,10 +156,7 @@ async fn wait_until_informer_synced(watch: &dyn AnyInformer, deadline: Instant) 
         return Ok(());
     }
     let state = watch.state();
-    let why = state
-        .trouble
-        .as_deref()
-        .unwrap_or("the list did not finish in time");
+    let why = state.trouble.as_deref().unwrap_or("the list did not finish in time");
     let what = format!("{} is not ready: {why}", watch.name());
     Err(Error::new(ErrorClass::Unavailable, what))
 }

@@ -89,10 +89,7 @@ fn unreadable_object_passes() {
         error: String::new(),
         last: None,
     };
-    assert_eq!(
-        data_predicate().evaluate(&event, "us"),
-        PredicateResult::Pass
-    );
+    assert_eq!(data_predicate().evaluate(&event, "us"), PredicateResult::Pass);
 }
 
 #[test]
@@ -112,12 +109,6 @@ fn a_kind_without_a_generation_is_not_hidden_behind_it() {
 #[test]
 fn write_is_own_only_for_its_manager() {
     let event = changed(|map| map["data"]["read"] = json!("y"), Some("us"));
-    assert_eq!(
-        data_predicate().evaluate(&event, "us"),
-        PredicateResult::Own
-    );
-    assert_eq!(
-        data_predicate().evaluate(&event, "them"),
-        PredicateResult::Pass
-    );
+    assert_eq!(data_predicate().evaluate(&event, "us"), PredicateResult::Own);
+    assert_eq!(data_predicate().evaluate(&event, "them"), PredicateResult::Pass);
 }

@@ -17,16 +17,11 @@ pub(crate) use self::fields::{FieldStep, ItemKey};
 /// itself. `None` if it has applied nothing there, or if the entry is unreadable.
 #[must_use]
 pub fn owned_fields(object: &Value, manager: &str, subresource: Option<&str>) -> Option<FieldSet> {
-    applied_entry(object, manager, subresource)
-        .and_then(|entry| FieldSet::parse(entry.get("fieldsV1")?))
+    applied_entry(object, manager, subresource).and_then(|entry| FieldSet::parse(entry.get("fieldsV1")?))
 }
 
 /// The apply entry of `manager`.
-pub(crate) fn applied_entry<'a>(
-    object: &'a Value,
-    manager: &str,
-    subresource: Option<&str>,
-) -> Option<&'a Value> {
+pub(crate) fn applied_entry<'a>(object: &'a Value, manager: &str, subresource: Option<&str>) -> Option<&'a Value> {
     entries(object).iter().find(|entry| {
         entry_text(entry, "manager") == manager
             && entry_text(entry, "operation") == "Apply"
@@ -62,11 +57,7 @@ pub(crate) fn has_finalizer_of(object: &Value, manager: &str) -> bool {
 
 /// The combined fields of every entry other than that of [`applied_entry`]; `None` if one of them
 /// is unreadable.
-pub(crate) fn owned_by_others(
-    object: &Value,
-    manager: &str,
-    subresource: Option<&str>,
-) -> Option<FieldSet> {
+pub(crate) fn owned_by_others(object: &Value, manager: &str, subresource: Option<&str>) -> Option<FieldSet> {
     let applied = applied_entry(object, manager, subresource);
     let is_applied = |entry: &Value| applied.is_some_and(|applied| std::ptr::eq(applied, entry));
     union(entries(object).iter().filter(|entry| !is_applied(entry)))
@@ -91,10 +82,7 @@ fn entries(object: &Value) -> &[Value] {
 }
 
 fn entry_text<'a>(entry: &'a Value, member: &str) -> &'a str {
-    entry
-        .get(member)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    entry.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn union<'a>(entries: impl Iterator<Item = &'a Value>) -> Option<FieldSet> {
@@ -124,10 +112,7 @@ mod tests {
             entry("other", "2026-01-01T00:00:07Z"),
             entry("ours", "2026-01-01T00:00:09Z"),
         ]}});
-        assert_eq!(
-            newest_foreign_manager(&object, "ours").as_deref(),
-            Some("other")
-        );
+        assert_eq!(newest_foreign_manager(&object, "ours").as_deref(), Some("other"));
         assert_eq!(newest_foreign_manager(&json!({}), "ours"), None);
     }
 
@@ -143,10 +128,7 @@ mod tests {
             ],
         }});
         assert!(has_finalizer_of(&object, "ours"));
-        assert!(
-            !has_finalizer_of(&object, "late"),
-            "the finalizer was removed"
-        );
+        assert!(!has_finalizer_of(&object, "late"), "the finalizer was removed");
         assert!(!has_finalizer_of(&object, "others"));
     }
 

@@ -14,9 +14,7 @@ pub fn read<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Error>
 }
 
 /// The same from text that did not fit at first.
-pub(crate) fn read_without_nulls<T: DeserializeOwned>(
-    bytes: &[u8],
-) -> Result<T, serde_json::Error> {
+pub(crate) fn read_without_nulls<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     serde_json::from_value(without_nulls(serde_json::from_slice(bytes)?))
 }
 
@@ -65,10 +63,7 @@ fn collect(value: &Value, path: String, paths: &mut Vec<String>) {
     }
     // An object without a name is invalid, and an item of a list cannot be left out.
     let whole = path.is_empty() || path == "/metadata";
-    let item = path
-        .rsplit('/')
-        .next()
-        .is_some_and(|it| it.parse::<usize>().is_ok());
+    let item = path.rsplit('/').next().is_some_and(|it| it.parse::<usize>().is_ok());
     if !whole && !item {
         paths.push(path);
     }
@@ -105,10 +100,7 @@ mod tests {
     fn a_null_of_any_type_at_any_depth_is_a_field_that_is_left_out() {
         let nulls = json!({ "list": null, "map": null, "text": null, "number": null,
             "flag": null, "more": null });
-        assert_eq!(
-            read::<Deep>(&nulls).expect("the value can be read"),
-            Deep::default()
-        );
+        assert_eq!(read::<Deep>(&nulls).expect("the value can be read"), Deep::default());
         let deep = json!({ "list": [{ "list": [nulls], "map": { "a": null, "b": ["c"] } }] });
         let deep: Deep = read(&deep).expect("the value can be read");
         assert_eq!(deep.list[0].list, [Deep::default()]);
@@ -128,12 +120,7 @@ mod tests {
         let paths: Vec<String> = null_variants(&object).into_iter().map(|it| it.0).collect();
         assert_eq!(
             paths,
-            [
-                "/metadata/labels",
-                "/spec/rules/0/paths",
-                "/spec/rules",
-                "/spec"
-            ]
+            ["/metadata/labels", "/spec/rules/0/paths", "/spec/rules", "/spec"]
         );
     }
 }

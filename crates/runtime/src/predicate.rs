@@ -60,9 +60,7 @@ impl<T: View> Predicate<T> {
     pub fn evaluate(&self, event: &CacheEvent<T>, manager: &str) -> PredicateResult {
         match event {
             _ if event.is_written_by(manager) => PredicateResult::Own,
-            CacheEvent::Changed { old, new, .. }
-                if same_lifecycle(&**old, &**new) && (self.0)(old, new) =>
-            {
+            CacheEvent::Changed { old, new, .. } if same_lifecycle(&**old, &**new) && (self.0)(old, new) => {
                 PredicateResult::Unchanged
             }
             _ => PredicateResult::Pass,
@@ -72,10 +70,7 @@ impl<T: View> Predicate<T> {
 
 fn same_lifecycle<T: View>(old: &T, new: &T) -> bool {
     let (old, new) = (old.meta(), new.meta());
-    old.uid == new.uid
-        && old.deleting == new.deleting
-        && old.finalizers == new.finalizers
-        && old.owners == new.owners
+    old.uid == new.uid && old.deleting == new.deleting && old.finalizers == new.finalizers && old.owners == new.owners
 }
 
 impl<K: kube::Resource<DynamicType = ()> + View> Predicate<K> {

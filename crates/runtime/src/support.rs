@@ -31,10 +31,7 @@ impl<K: Clone + Ord, V> LruMap<K, V> {
         }
         self.clock += 1;
         let turn = self.clock;
-        let (touched, value) = self
-            .by_key
-            .entry(key.clone())
-            .or_insert_with(|| (0, make()));
+        let (touched, value) = self.by_key.entry(key.clone()).or_insert_with(|| (0, make()));
         self.by_time.remove(touched);
         self.by_time.insert(turn, key.clone());
         *touched = turn;

@@ -41,10 +41,7 @@ impl Tasks {
     }
 
     /// Starts `work`; dropping the handle ends it.
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> TaskHandle<T> {
+    pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> TaskHandle<T> {
         let (send, done) = oneshot::channel();
         let (work, abort) = abortable(AssertUnwindSafe(work).catch_unwind());
         (self.spawn)(Box::pin(async move {
@@ -57,11 +54,7 @@ impl Tasks {
     }
 
     /// Starts `work`, which must never end: its end is a failed health check.
-    pub fn spawn_forever(
-        &self,
-        name: &str,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) -> TaskHandle<()> {
+    pub fn spawn_forever(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> TaskHandle<()> {
         let (this, name) = (self.clone(), name.to_owned());
         self.spawn(async move {
             match AssertUnwindSafe(work).catch_unwind().await {
@@ -72,11 +65,7 @@ impl Tasks {
     }
 
     /// Starts `work`, which may end: only a panic is a failed health check.
-    pub fn spawn_critical(
-        &self,
-        name: &str,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) -> TaskHandle<()> {
+    pub fn spawn_critical(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> TaskHandle<()> {
         let (this, name) = (self.clone(), name.to_owned());
         self.spawn(async move {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {

@@ -15,8 +15,7 @@ impl ResourceVersion {
     /// Parses a version as sent by the server.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        text.parse()
-            .map_or_else(|_| Self::Opaque(text.into()), Self::Number)
+        text.parse().map_or_else(|_| Self::Opaque(text.into()), Self::Number)
     }
 
     /// Whether a state at this version includes the write that made `other`. `None` between different opaque

@@ -116,9 +116,7 @@ impl MetaRef<'_> {
     /// The owner that controls this object.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
-        self.owners
-            .iter()
-            .find(|owner| owner.controller == Some(true))
+        self.owners.iter().find(|owner| owner.controller == Some(true))
     }
 }
 
@@ -177,10 +175,7 @@ impl<L> ViewMeta<L> {
 ///
 /// The runtime requests `PartialObjectMetadata`, so other fields are not even sent.
 #[derive(Serialize, Deserialize)]
-#[serde(bound(
-    serialize = "L: Serialize",
-    deserialize = "L: Default + Deserialize<'de>"
-))]
+#[serde(bound(serialize = "L: Serialize", deserialize = "L: Default + Deserialize<'de>"))]
 pub struct MetadataOnly<K, L = IgnoredField> {
     /// The kept metadata.
     pub metadata: ViewMeta<L>,

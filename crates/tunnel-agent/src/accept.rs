@@ -71,10 +71,7 @@ impl ConnectionContext {
         let Ok(_seat) = self.waiting_slots.try_acquire() else {
             return false;
         };
-        let soon = timeout(
-            LISTING_GRACE,
-            listed.wait_for(|listed| listed.contains(&gateway)),
-        );
+        let soon = timeout(LISTING_GRACE, listed.wait_for(|listed| listed.contains(&gateway)));
         tokio::select! {
             biased;
             admitted = soon => matches!(admitted, Ok(Ok(_))),

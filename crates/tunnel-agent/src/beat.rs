@@ -31,12 +31,7 @@ pub(crate) struct LeaseTask {
 }
 
 impl LeaseTask {
-    pub(crate) fn spawn(
-        client: Client,
-        settings: &AgentSettings,
-        connector: &Connector,
-        session: &str,
-    ) -> Self {
+    pub(crate) fn spawn(client: Client, settings: &AgentSettings, connector: &Connector, session: &str) -> Self {
         let (told, pulse) = watch::channel(RenewalResult::Unknown);
         let settings = LeaseSettings {
             namespace: settings.connector.namespace.clone(),
@@ -96,17 +91,9 @@ impl LeaseTask {
     }
 }
 
-fn spawn_renewer(
-    client: &Client,
-    settings: &LeaseSettings,
-    stop: &CancellationToken,
-) -> TaskHandle<bool> {
+fn spawn_renewer(client: &Client, settings: &LeaseSettings, stop: &CancellationToken) -> TaskHandle<bool> {
     let shutdown = stop.clone().cancelled_owned();
-    Tasks::on_runtime().spawn(LeaseRenewer::run(
-        client.clone(),
-        settings.clone(),
-        shutdown,
-    ))
+    Tasks::on_runtime().spawn(LeaseRenewer::run(client.clone(), settings.clone(), shutdown))
 }
 
 /// Spreads the renewals of agents that start together.

@@ -38,9 +38,7 @@ pub enum Error {
     #[error("cannot listen: {0}")]
     Bind(String),
     /// Another agent has published itself under this name.
-    #[error(
-        "connector {0} was taken over by another agent; give each agent its own --name and key"
-    )]
+    #[error("connector {0} was taken over by another agent; give each agent its own --name and key")]
     Replaced(String),
     /// The Connector or the HTTPProxy was deleted while the agent ran.
     #[error("{0} was deleted")]
@@ -75,9 +73,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Api { source, .. } => match &**source {
-                kube::Error::Api(status) => {
-                    status.code == 409 || status.code == 429 || status.code >= 500
-                }
+                kube::Error::Api(status) => status.code == 409 || status.code == 429 || status.code >= 500,
                 _ => true,
             },
             _ => false,

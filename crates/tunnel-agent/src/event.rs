@@ -7,11 +7,7 @@ use serde::Serialize;
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(
-    tag = "event",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum AgentEvent {
     /// The Connector and the HTTPProxy exist.
     Registered {

@@ -20,9 +20,7 @@ pub enum FrameReadError {
 ///
 /// # Errors
 /// The stream ended before it, or the message is invalid.
-pub async fn read_message<T: DeserializeOwned>(
-    stream: &mut (impl AsyncRead + Unpin),
-) -> Result<T, FrameReadError> {
+pub async fn read_message<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> Result<T, FrameReadError> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).await?;
     let mut body = vec![0; wire::body_length(head)?];

@@ -69,12 +69,10 @@ impl AgentInformers {
         let shown = seen.subscribe();
         watch.listen(move |event| {
             let now = match event {
-                CacheEvent::Added { new, .. } | CacheEvent::Changed { new, .. } => {
-                    match new.meta().uid == uid {
-                        true => ObservedObject::Present(new.clone()),
-                        false => ObservedObject::Deleted,
-                    }
-                }
+                CacheEvent::Added { new, .. } | CacheEvent::Changed { new, .. } => match new.meta().uid == uid {
+                    true => ObservedObject::Present(new.clone()),
+                    false => ObservedObject::Deleted,
+                },
                 CacheEvent::Deleted { .. } => ObservedObject::Deleted,
                 CacheEvent::Unreadable { .. } => return,
             };
@@ -95,7 +93,6 @@ impl AgentInformers {
 
     /// Starts the configured watches.
     pub(crate) fn start(&mut self) {
-        self.tasks
-            .extend(self.informers.start(&Tasks::on_runtime()));
+        self.tasks.extend(self.informers.start(&Tasks::on_runtime()));
     }
 }

@@ -24,10 +24,7 @@ impl AgentKey {
     /// A key without a file.
     #[must_use]
     pub fn new(secret: SecretKey) -> Self {
-        Self {
-            secret,
-            _file: None,
-        }
+        Self { secret, _file: None }
     }
 
     /// The key in `file`, which is created with a new key if it does not exist.
@@ -71,9 +68,7 @@ impl AgentKey {
 
 impl fmt::Debug for AgentKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
-            .field("id", &self.id())
-            .finish_non_exhaustive()
+        f.debug_struct("Key").field("id", &self.id()).finish_non_exhaustive()
     }
 }
 
@@ -86,12 +81,9 @@ pub fn default_file(connector: &str) -> Result<PathBuf> {
         let path = PathBuf::from(std::env::var_os(name)?);
         path.is_absolute().then_some(path)
     };
-    let state = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     let state = state.ok_or_else(|| {
-        Error::InvalidSetting(
-            "cannot store the key: the home directory is unknown; set --key-file FILE".to_owned(),
-        )
+        Error::InvalidSetting("cannot store the key: the home directory is unknown; set --key-file FILE".to_owned())
     })?;
     Ok(state.join("aplomb").join(format!("{connector}.key")))
 }
@@ -110,13 +102,9 @@ fn read(name: &Path, mut file: &File) -> Result<SecretKey, String> {
         ));
     }
     let mut text = String::new();
-    let read = Read::by_ref(&mut file)
-        .take(MAX_FILE_BYTES)
-        .read_to_string(&mut text);
-    let no_key = || {
-        "does not contain a key (64 hexadecimal digits): delete it to get a new one, or restore it"
-            .to_owned()
-    };
+    let read = Read::by_ref(&mut file).take(MAX_FILE_BYTES).read_to_string(&mut text);
+    let no_key =
+        || "does not contain a key (64 hexadecimal digits): delete it to get a new one, or restore it".to_owned();
     read.map_err(|_| no_key())?;
     decode(text.trim()).ok_or_else(no_key)
 }
@@ -136,14 +124,9 @@ fn lock(file: &File) -> Result<(), String> {
 /// Creates the file atomically: it is written under a temporary name and then linked, which fails if another
 /// process was first. Both processes read the same key afterwards.
 fn create(file: &Path) -> io::Result<()> {
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     let mut draft = file.as_os_str().to_owned();
     draft.push(format!(".{}.new", std::process::id()));
@@ -160,11 +143,7 @@ fn create(file: &Path) -> io::Result<()> {
 
 fn write(draft: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut new = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(draft)?;
+    let mut new = options.write(true).create_new(true).mode(0o600).open(draft)?;
     writeln!(new, "{}", encode(&SecretKey::generate()))?;
     new.sync_all()
 }
@@ -187,9 +166,7 @@ mod tests {
     use super::*;
 
     fn open_error(file: &Path) -> String {
-        AgentKey::open(file)
-            .expect_err("an unusable file")
-            .to_string()
+        AgentKey::open(file).expect_err("an unusable file").to_string()
     }
 
     #[test]
@@ -197,10 +174,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("state/aplomb/web.key");
         let first = AgentKey::open(&file).expect("made").id();
-        let mode = std::fs::metadata(&file)
-            .expect("there")
-            .permissions()
-            .mode();
+        let mode = std::fs::metadata(&file).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(AgentKey::open(&file).expect("read").id(), first);
         let beside = std::fs::read_dir(file.parent().expect("a folder")).expect("readable");
@@ -215,10 +189,7 @@ mod tests {
         for mode in [0o640, 0o604, 0o660] {
             std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("ours");
             let said = open_error(&file);
-            assert!(
-                said.contains("chmod 600") && said.contains("web.key"),
-                "{said}"
-            );
+            assert!(said.contains("chmod 600") && said.contains("web.key"), "{said}");
         }
     }
 

@@ -68,11 +68,7 @@ pub struct LeaseRenewer {
 
 impl LeaseRenewer {
     /// Renews until `shutdown`, then releases the lease. Returns whether the release succeeded.
-    pub async fn run(
-        client: Client,
-        settings: LeaseSettings,
-        shutdown: impl Future<Output = ()>,
-    ) -> bool {
+    pub async fn run(client: Client, settings: LeaseSettings, shutdown: impl Future<Output = ()>) -> bool {
         let mut heart = Self {
             leases: Api::namespaced(client, &settings.namespace),
             schedule: RenewalSchedule::new(settings.lease),

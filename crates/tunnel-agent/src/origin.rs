@@ -68,22 +68,13 @@ impl OriginPool {
     ///
     /// # Errors
     /// It does not accept a connection in time.
-    pub async fn connect(
-        &self,
-        target: &ExposedTarget,
-        name: Option<&str>,
-    ) -> io::Result<Box<dyn OriginIo>> {
+    pub async fn connect(&self, target: &ExposedTarget, name: Option<&str>) -> io::Result<Box<dyn OriginIo>> {
         with_timeout(CONNECT_TIMEOUT, connect(target, name, &self.tls)).await
     }
 
     /// Whether `target` accepts connections, from a check at most a second old. A check that takes longer
     /// than `limit` counts as a failure for this caller.
-    pub async fn probe(
-        &self,
-        target: &ExposedTarget,
-        name: Option<&str>,
-        limit: Duration,
-    ) -> OriginState {
+    pub async fn probe(&self, target: &ExposedTarget, name: Option<&str>, limit: Duration) -> OriginState {
         let key = (target.clone(), name.map(str::to_owned));
         let look = timeout(limit, self.shared_probe(key)).await;
         look.unwrap_or(OriginState::Unreachable)
@@ -116,10 +107,7 @@ impl fmt::Debug for OriginPool {
     }
 }
 
-async fn with_timeout<T>(
-    limit: Duration,
-    work: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
+async fn with_timeout<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match timeout(limit, work).await {
         Ok(outcome) => outcome,
         Err(_) => Err(io::Error::new(
@@ -129,11 +117,7 @@ async fn with_timeout<T>(
     }
 }
 
-async fn connect(
-    target: &ExposedTarget,
-    name: Option<&str>,
-    tls: &OriginTls,
-) -> io::Result<Box<dyn OriginIo>> {
+async fn connect(target: &ExposedTarget, name: Option<&str>, tls: &OriginTls) -> io::Result<Box<dyn OriginIo>> {
     let stream = connect_tcp(target).await?;
     // Requests and frames of upgraded connections are small and latency-sensitive.
     stream.set_nodelay(true)?;
@@ -142,9 +126,7 @@ async fn connect(
     };
     let name = ServerName::try_from(name.to_owned())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a valid TLS server name"))?;
-    let stream = TlsConnector::from(tls.config())
-        .connect(name, stream)
-        .await?;
+    let stream = TlsConnector::from(tls.config()).connect(name, stream).await?;
     Ok(Box::new(stream))
 }
 
@@ -152,10 +134,7 @@ async fn connect_tcp(target: &ExposedTarget) -> io::Result<TcpStream> {
     let port = target.port();
     if target.host() == "localhost" {
         // Needs no resolver, and local services listen on either address.
-        let both: [SocketAddr; 2] = [
-            (Ipv4Addr::LOCALHOST, port).into(),
-            (Ipv6Addr::LOCALHOST, port).into(),
-        ];
+        let both: [SocketAddr; 2] = [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
         return TcpStream::connect(&both[..]).await;
     }
     TcpStream::connect((target.host(), port)).await

@@ -42,8 +42,7 @@ impl AgentIdentity {
     /// The details to publish while the endpoint is at `address`; none until it is reachable.
     #[must_use]
     pub fn details(&self, address: &EndpointAddr) -> Option<ConnectionDetails> {
-        let mut addresses: Vec<EndpointAddress> =
-            address.ip_addrs().map(endpoint_address).collect();
+        let mut addresses: Vec<EndpointAddress> = address.ip_addrs().map(endpoint_address).collect();
         addresses.sort();
         addresses.dedup();
         addresses.truncate(MAX_ADDRESSES);
@@ -121,11 +120,7 @@ impl AddressPublisher {
 
     /// The published details in the cache, once it has caught up with the last write. Before that it may have
     /// an earlier session.
-    fn published_state(
-        &mut self,
-        written: Option<&ConnectionDetails>,
-        confirmed: bool,
-    ) -> PublishedState {
+    fn published_state(&mut self, written: Option<&ConnectionDetails>, confirmed: bool) -> PublishedState {
         let seen = self.connector.borrow_and_update();
         let Some(connector) = seen.present() else {
             return PublishedState::Unknown;
@@ -136,9 +131,7 @@ impl AddressPublisher {
             .and_then(|status| status.connection_details.as_ref());
         match shown {
             Some(shown) if Some(shown) == written => PublishedState::Current,
-            Some(shown) if confirmed && shown.session != self.identity.session => {
-                PublishedState::OtherAgent
-            }
+            Some(shown) if confirmed && shown.session != self.identity.session => PublishedState::OtherAgent,
             None if confirmed => PublishedState::Missing,
             _ => PublishedState::Unknown,
         }
@@ -148,12 +141,7 @@ impl AddressPublisher {
     async fn write_until_accepted(&self, details: &ConnectionDetails) {
         let mut wait = RETRY_DELAYS.0;
         loop {
-            match timeout(
-                WRITE_TIMEOUT,
-                write_details(&self.connectors, &self.name, details),
-            )
-            .await
-            {
+            match timeout(WRITE_TIMEOUT, write_details(&self.connectors, &self.name, details)).await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => tracing::warn!(%error, "Failed to publish addresses"),
                 Err(_) => tracing::warn!("Failed to publish addresses: no response"),
@@ -188,9 +176,7 @@ pub(crate) async fn write_details(
         "status": { "connectionDetails": details },
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    connectors
-        .patch_status(name, &params, &Patch::Apply(&patch))
-        .await?;
+    connectors.patch_status(name, &params, &Patch::Apply(&patch)).await?;
     Ok(())
 }
 
@@ -233,19 +219,13 @@ mod tests {
     fn the_order_of_addresses_is_ignored() {
         let one = endpoint_at(&["192.0.2.9:7", "192.0.2.10:7"], None);
         let other = endpoint_at(&["192.0.2.10:7", "192.0.2.9:7"], None);
-        assert_eq!(
-            identity(false).details(&one),
-            identity(false).details(&other)
-        );
+        assert_eq!(identity(false).details(&one), identity(false).details(&other));
     }
 
     #[test]
     fn an_endpoint_that_cannot_be_reached_is_not_published() {
         assert_eq!(identity(false).details(&endpoint_at(&[], None)), None);
-        assert_eq!(
-            identity(true).details(&endpoint_at(&["192.0.2.9:7"], None)),
-            None
-        );
+        assert_eq!(identity(true).details(&endpoint_at(&["192.0.2.9:7"], None)), None);
     }
 
     #[test]

@@ -41,11 +41,7 @@ pub struct DesiredHttpProxy {
 ///
 /// # Errors
 /// It belongs to another agent, or the API server returns an error.
-pub async fn register_connector(
-    client: &Client,
-    wish: &DesiredConnector,
-    id: &str,
-) -> Result<Connector> {
+pub async fn register_connector(client: &Client, wish: &DesiredConnector, id: &str) -> Result<Connector> {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), &wish.namespace);
     let refused = |source| Error::api("register the Connector", &wish.namespace, source);
     let found = connectors.get_opt(&wish.name).await.map_err(refused)?;
@@ -65,9 +61,7 @@ pub async fn register_connector(
         "metadata": { "name": wish.name },
         "spec": spec,
     });
-    apply(&connectors, &wish.name, &object)
-        .await
-        .map_err(refused)
+    apply(&connectors, &wish.name, &object).await.map_err(refused)
 }
 
 /// Whether the agent with this id may adopt an existing Connector.
@@ -145,8 +139,7 @@ fn leads_to_connector(proxy: &HttpProxy, connector: &str) -> bool {
 /// Whether an agent wrote its spec.
 fn is_agent_managed(proxy: &HttpProxy) -> bool {
     proxy.managed_fields().iter().any(|fields| {
-        fields.manager.as_deref() == Some(FIELD_MANAGER)
-            && fields.subresource.as_deref().unwrap_or("").is_empty()
+        fields.manager.as_deref() == Some(FIELD_MANAGER) && fields.subresource.as_deref().unwrap_or("").is_empty()
     })
 }
 
@@ -156,10 +149,7 @@ fn proxy_object(connector: &DesiredConnector, wish: &DesiredHttpProxy) -> Value 
         "endpoint": format!("{scheme}://{}", wish.target),
         "connector": { "name": connector.name },
     });
-    if wish.https
-        && wish.target.host().parse::<std::net::IpAddr>().is_ok()
-        && wish.target.is_local()
-    {
+    if wish.https && wish.target.host().parse::<std::net::IpAddr>().is_ok() && wish.target.is_local() {
         // Certificates of development servers do not contain IP addresses.
         backend["tls"] = json!({ "hostname": "localhost" });
     }

@@ -32,8 +32,7 @@ impl ReportedState {
             news.extend(origin.clone());
         }
         self.origin = origin;
-        let ready =
-            current_condition(proxy, conditions::READY).map(|ready| readiness_event(proxy, ready));
+        let ready = current_condition(proxy, conditions::READY).map(|ready| readiness_event(proxy, ready));
         if ready.is_some() && ready != self.ready {
             news.extend(ready.clone());
             self.ready = ready;
@@ -44,9 +43,7 @@ impl ReportedState {
 
 fn readiness_event(proxy: &HttpProxy, ready: &Condition) -> AgentEvent {
     match is_true(ready) {
-        true => AgentEvent::Proven {
-            url: public_url(proxy),
-        },
+        true => AgentEvent::Proven { url: public_url(proxy) },
         false => AgentEvent::NotReady {
             reason: ready.reason.clone(),
             message: ready.message.clone(),
@@ -68,9 +65,7 @@ fn public_url(proxy: &HttpProxy) -> String {
 /// A condition, if it is about the current generation.
 fn current_condition<'a>(proxy: &'a HttpProxy, kind: &str) -> Option<&'a Condition> {
     let conditions = &proxy.status.as_ref()?.conditions;
-    let found = conditions
-        .iter()
-        .find(|condition| condition.type_ == kind)?;
+    let found = conditions.iter().find(|condition| condition.type_ == kind)?;
     (found.observed_generation >= proxy.metadata.generation).then_some(found)
 }
 
@@ -115,30 +110,15 @@ mod tests {
         let pending = proxy(1, &[("Ready", "False", "Pending")]);
         assert_eq!(event_names(&progress.new_events(&pending)), ["not_ready"]);
         assert!(progress.new_events(&pending).is_empty());
-        let done = proxy(
-            1,
-            &[
-                ("Programmed", "True", "Programmed"),
-                ("Ready", "True", "Proven"),
-            ],
-        );
-        assert_eq!(
-            event_names(&progress.new_events(&done)),
-            ["programmed", "proven"]
-        );
+        let done = proxy(1, &[("Programmed", "True", "Programmed"), ("Ready", "True", "Proven")]);
+        assert_eq!(event_names(&progress.new_events(&done)), ["programmed", "proven"]);
         assert!(progress.new_events(&done).is_empty());
         assert_eq!(event_names(&progress.new_events(&pending)), ["not_ready"]);
     }
 
     #[test]
     fn a_condition_of_an_older_spec_is_ignored() {
-        let old = proxy(
-            2,
-            &[
-                ("Programmed", "True", "Programmed"),
-                ("Ready", "True", "Proven"),
-            ],
-        );
+        let old = proxy(2, &[("Programmed", "True", "Programmed"), ("Ready", "True", "Proven")]);
         assert!(ReportedState::default().new_events(&old).is_empty());
     }
 

@@ -41,11 +41,7 @@ pub struct NetworkConfig {
 ///
 /// # Errors
 /// A relay is not a URL, or an address cannot be bound.
-pub async fn bind(
-    secret: SecretKey,
-    network: &NetworkConfig,
-    relays: &[String],
-) -> Result<Endpoint> {
+pub async fn bind(secret: SecretKey, network: &NetworkConfig, relays: &[String]) -> Result<Endpoint> {
     let transport = QuicTransportConfig::builder()
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS_PER_CONNECTION))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
@@ -80,11 +76,9 @@ fn bind_sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder
 /// One of them is not a URL; the message names it.
 pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     let urls = relays.iter().map(|relay| {
-        relay.parse::<RelayUrl>().map_err(|error| {
-            Error::InvalidSetting(format!(
-                "relay {relay:?} of the class is not a URL: {error}"
-            ))
-        })
+        relay
+            .parse::<RelayUrl>()
+            .map_err(|error| Error::InvalidSetting(format!("relay {relay:?} of the class is not a URL: {error}")))
     });
     let urls: Vec<RelayUrl> = urls.collect::<Result<_>>()?;
     Ok(match urls.is_empty() {

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::wire::{
-    ConnectorId, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest,
-    origin_check_timeout,
+    ConnectorId, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, origin_check_timeout,
 };
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
 use iroh::{EndpointId, SecretKey};
@@ -32,8 +31,7 @@ const OTHER_SESSION_MESSAGE: &str = "the request is for another session of the a
 /// The response to a request for another Connector.
 const OTHER_CONNECTOR_MESSAGE: &str = "the agent does not serve this Connector";
 /// The message on both sides if a gateway uses another version of the protocol.
-const OTHER_VERSION_MESSAGE: &str =
-    "gateway and agent must have the same version: upgrade the older one";
+const OTHER_VERSION_MESSAGE: &str = "gateway and agent must have the same version: upgrade the older one";
 /// Minimum time between two refusal events.
 const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// The reset code of a stream after a failure of the origin.
@@ -76,29 +74,15 @@ impl StreamHandler {
     }
 
     /// Serves one stream to its end.
-    pub(crate) async fn serve_stream(
-        &self,
-        gateway: EndpointId,
-        send: SendStream,
-        recv: RecvStream,
-    ) {
+    pub(crate) async fn serve_stream(&self, gateway: EndpointId, send: SendStream, recv: RecvStream) {
         let mut stream = GatewayStream { send, recv };
         let Ok(_permit) = self.streams.try_acquire() else {
-            return stream
-                .refuse(StreamRefusal::TooMany, "too many streams")
-                .await;
+            return stream.refuse(StreamRefusal::TooMany, "too many streams").await;
         };
-        let open = match timeout(
-            OPEN_TIMEOUT,
-            frame::read_message::<StreamRequest>(&mut stream.recv),
-        )
-        .await
-        {
+        let open = match timeout(OPEN_TIMEOUT, frame::read_message::<StreamRequest>(&mut stream.recv)).await {
             Ok(Ok(open)) => open,
             Ok(Err(FrameReadError::Frame(error))) => {
-                self.report_refusal(format!(
-                    "a gateway sent an invalid message: {OTHER_VERSION_MESSAGE}"
-                ));
+                self.report_refusal(format!("a gateway sent an invalid message: {OTHER_VERSION_MESSAGE}"));
                 let message = format!("{error}; {OTHER_VERSION_MESSAGE}");
                 return stream.refuse(StreamRefusal::Malformed, &message).await;
             }
@@ -129,11 +113,7 @@ impl StreamHandler {
     }
 
     /// Why this agent must refuse this Connector or session, if so.
-    fn identity_refusal(
-        &self,
-        connector: &ConnectorId,
-        session: &str,
-    ) -> Option<(StreamRefusal, &'static str)> {
+    fn identity_refusal(&self, connector: &ConnectorId, session: &str) -> Option<(StreamRefusal, &'static str)> {
         if *connector != self.connector {
             let ConnectorId { namespace, uid } = connector;
             let own = &self.connector.namespace;
@@ -149,10 +129,7 @@ impl StreamHandler {
     /// Reports a refusal, at most once per [`QUIET`].
     fn report_refusal(&self, message: String) {
         let now = Instant::now();
-        let mut reported = self
-            .last_refusal_report
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.last_refusal_report.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.is_none_or(|last| now >= last + REFUSAL_REPORT_INTERVAL) {
             *reported = Some(now);
             // The receiver may be dropped.
@@ -170,9 +147,7 @@ impl StreamHandler {
             Ok(origin) => origin,
             Err(error) => {
                 let message = format!("{known}: {error}");
-                return stream
-                    .refuse(StreamRefusal::OriginUnreachable, &message)
-                    .await;
+                return stream.refuse(StreamRefusal::OriginUnreachable, &message).await;
             }
         };
         if frame::write_message(&mut stream.send, &StreamReply::Connected)
@@ -182,8 +157,7 @@ impl StreamHandler {
             return stream.reset();
         }
         let mut both = tokio::io::join(&mut stream.recv, &mut stream.send);
-        let copied =
-            copy_bidirectional_with_sizes(&mut both, &mut origin, BUFFER_BYTES, BUFFER_BYTES).await;
+        let copied = copy_bidirectional_with_sizes(&mut both, &mut origin, BUFFER_BYTES, BUFFER_BYTES).await;
         if copied.is_err() {
             // Finishing the stream would make a truncated response look complete.
             stream.reset();
@@ -199,18 +173,14 @@ impl StreamHandler {
         if !is_nonce(&statement.nonce) {
             return refusal_reply(StreamRefusal::Malformed, "the nonce is not 32 bytes in hex");
         }
-        if let Some((refusal, message)) =
-            self.identity_refusal(&statement.connector, &statement.session)
-        {
+        if let Some((refusal, message)) = self.identity_refusal(&statement.connector, &statement.session) {
             return refusal_reply(refusal, message);
         }
         let Some(known) = self.origins.find(target) else {
             return refusal_reply(StreamRefusal::NotExposed, &not_exposed_message(target));
         };
         let proofs = self.proofs.lock();
-        let allowed = proofs
-            .unwrap_or_else(PoisonError::into_inner)
-            .try_take(Instant::now());
+        let allowed = proofs.unwrap_or_else(PoisonError::into_inner).try_take(Instant::now());
         if !allowed {
             return refusal_reply(StreamRefusal::TooMany, "too many proofs");
         }
@@ -290,9 +260,7 @@ impl ProofBucket {
     }
 
     fn try_take(&mut self, now: Instant) -> bool {
-        let passed = now
-            .saturating_duration_since(self.refilled_at)
-            .as_secs_f64();
+        let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
         self.tokens = (self.tokens + passed * self.rate).min(self.size);
         self.refilled_at = now;
         let allowed = self.tokens >= 1.0;

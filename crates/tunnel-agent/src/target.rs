@@ -36,8 +36,7 @@ impl ExposedTarget {
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.port == other.port
-            && (self.host == other.host || (self.is_local() && other.is_local()))
+        self.port == other.port && (self.host == other.host || (self.is_local() && other.is_local()))
     }
 }
 
@@ -90,10 +89,7 @@ impl ExposedTargets {
     #[must_use]
     pub fn find(&self, text: &str) -> Option<ExposedTarget> {
         let wanted = text.parse::<ExposedTarget>().ok()?;
-        self.0
-            .iter()
-            .any(|target| target.is_same(&wanted))
-            .then_some(wanted)
+        self.0.iter().any(|target| target.is_same(&wanted)).then_some(wanted)
     }
 }
 
@@ -108,12 +104,7 @@ mod tests {
     #[test]
     fn this_machine_has_three_names() {
         for told in ["localhost:3000", "127.0.0.1:3000", "[::1]:3000"] {
-            for asked in [
-                "localhost:3000",
-                "LOCALHOST:3000",
-                "127.0.0.1:3000",
-                "[::1]:3000",
-            ] {
+            for asked in ["localhost:3000", "LOCALHOST:3000", "127.0.0.1:3000", "[::1]:3000"] {
                 assert!(exposed(told).find(asked).is_some(), "{told} {asked}");
             }
         }
@@ -146,13 +137,7 @@ mod tests {
             assert_eq!(target.to_string(), text);
         }
         let long = "a".repeat(254);
-        for text in [
-            "a b:1",
-            "host:0",
-            "host:65536",
-            "http://host:1",
-            &format!("{long}:1"),
-        ] {
+        for text in ["a b:1", "host:0", "host:65536", "http://host:1", &format!("{long}:1")] {
             assert!(text.parse::<ExposedTarget>().is_err(), "{text}");
         }
     }

@@ -52,9 +52,7 @@ impl OriginTls {
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
                 .with_no_client_auth(),
-            false => builder
-                .with_root_certificates(self.roots())
-                .with_no_client_auth(),
+            false => builder.with_root_certificates(self.roots()).with_no_client_auth(),
         };
         // The stream carries HTTP/1.1, whatever else the origin supports.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -42,10 +42,7 @@ impl Relay {
         let program = std::env::var("APLOMB_IROH_RELAY").context("run tools/make/relay")?;
         let folder = tempfile::tempdir()?;
         let config = folder.path().join("relay.toml");
-        std::fs::write(
-            &config,
-            "enable_metrics = false\nhttp_bind_addr = \"127.0.0.1:0\"\n",
-        )?;
+        std::fs::write(&config, "enable_metrics = false\nhttp_bind_addr = \"127.0.0.1:0\"\n")?;
         let mut process = Command::new(program)
             .args(["--dev", "--config-path"])
             .arg(&config)
@@ -181,9 +178,6 @@ async fn an_agent_without_addresses_is_reached_through_a_relay() -> Result<()> {
     let sent = vec![7; 100_000];
     let got = timeout(TIMEOUT, exchange(&connection, &origin, &sent)).await??;
     ensure!(got == sent);
-    println!(
-        "100,000 bytes echoed through the relay after {:.1?}",
-        began.elapsed()
-    );
+    println!("100,000 bytes echoed through the relay after {:.1?}", began.elapsed());
     Ok(())
 }

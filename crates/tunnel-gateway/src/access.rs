@@ -164,12 +164,7 @@ mod tests {
         }
         let (_held, hang) = sync::channel();
         let log = AccessLog::new(BlockedWriter(hang)).expect("a thread");
-        let kept = (0..MAX_QUEUED_ENTRIES * 3)
-            .filter(|_| log.try_log(entry()))
-            .count();
-        assert!(
-            (MAX_QUEUED_ENTRIES..MAX_QUEUED_ENTRIES * 3).contains(&kept),
-            "{kept}"
-        );
+        let kept = (0..MAX_QUEUED_ENTRIES * 3).filter(|_| log.try_log(entry())).count();
+        assert!((MAX_QUEUED_ENTRIES..MAX_QUEUED_ENTRIES * 3).contains(&kept), "{kept}");
     }
 }

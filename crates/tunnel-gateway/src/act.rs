@@ -71,9 +71,7 @@ impl Act<'_> {
                 memory.schedule.record_failure(now);
             }
             Err(_) => {
-                tracing::warn!(
-                    "Failed to update GatewayReplica: no response within {WRITE_TIMEOUT:?}"
-                );
+                tracing::warn!("Failed to update GatewayReplica: no response within {WRITE_TIMEOUT:?}");
                 memory.schedule.record_failure(now);
             }
         }
@@ -97,9 +95,7 @@ impl Act<'_> {
     /// # Errors
     /// Errors of the API server.
     pub(crate) async fn delete_replica(&self) -> Result<()> {
-        self.cx
-            .delete::<GatewayReplica>(&self.office.replica_key())
-            .await?;
+        self.cx.delete::<GatewayReplica>(&self.office.replica_key()).await?;
         self.office.set_left();
         Ok(())
     }

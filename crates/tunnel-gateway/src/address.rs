@@ -76,11 +76,7 @@ impl AddressDialer {
         })
     }
 
-    async fn connect(
-        &self,
-        origin: &OriginTarget,
-        deadline: Instant,
-    ) -> Result<Box<dyn OriginStream>, DialError> {
+    async fn connect(&self, origin: &OriginTarget, deadline: Instant) -> Result<Box<dyn OriginStream>, DialError> {
         let OriginAddress::Addresses(target) = &origin.target else {
             return Err(DialError::Offline);
         };
@@ -89,9 +85,8 @@ impl AddressDialer {
         let Some(name) = &origin.tls else {
             return Ok(Box::new(stream));
         };
-        let name = ServerName::try_from(name.clone()).map_err(|_| {
-            DialError::Unreachable("the TLS server name is not a valid hostname".into())
-        })?;
+        let name = ServerName::try_from(name.clone())
+            .map_err(|_| DialError::Unreachable("the TLS server name is not a valid hostname".into()))?;
         let stream = self.tls.connect(name, stream).await;
         let stream = stream.map_err(|error| DialError::Unreachable(format!("TLS: {error}")))?;
         Ok(Box::new(stream))
@@ -102,8 +97,7 @@ impl AddressDialer {
         let mut all = Vec::new();
         for name in &target.names {
             let found = (self.resolve)(name.clone()).await;
-            let found =
-                found.map_err(|error| DialError::Unreachable(format!("{name}: {error}")))?;
+            let found = found.map_err(|error| DialError::Unreachable(format!("{name}: {error}")))?;
             for address in &found {
                 self.policy
                     .check(*address, &target.open_networks)
@@ -147,9 +141,7 @@ impl OriginDialer for AddressDialer {
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         let connect = timeout_at(deadline, self.connect(origin, deadline));
-        connect
-            .map(|stream| stream.unwrap_or(Err(DialError::TimedOut)))
-            .boxed()
+        connect.map(|stream| stream.unwrap_or(Err(DialError::TimedOut))).boxed()
     }
 
     /// A backend with an address has no agent.

@@ -44,10 +44,7 @@ fn set_addresses(names: &Names, name: &str, addresses: &[SocketAddr]) {
     names.insert(name.to_owned(), addresses.to_vec());
 }
 
-async fn dial_until_timeout(
-    dialer: &AddressDialer,
-    origin: &OriginTarget,
-) -> Result<Box<dyn OriginStream>, DialError> {
+async fn dial_until_timeout(dialer: &AddressDialer, origin: &OriginTarget) -> Result<Box<dyn OriginStream>, DialError> {
     let deadline = Instant::now() + Duration::from_secs(5);
     dialer.dial(origin, deadline).await
 }
@@ -93,8 +90,7 @@ async fn the_next_address_is_tried_where_one_takes_no_connection() {
 async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
     let made = rcgen::generate_simple_self_signed(["o.example.com".to_owned()]).expect("made");
     let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let certified =
-        crate::certificates::parse_key_pair(pem.as_bytes(), key.as_bytes()).expect("a pair");
+    let certified = crate::certificates::parse_key_pair(pem.as_bytes(), key.as_bytes()).expect("a pair");
     let mut table = crate::table::RoutingTable::default();
     table
         .certificates

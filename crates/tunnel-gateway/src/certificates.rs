@@ -53,8 +53,7 @@ pub fn parse_key_pair(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Ce
         PemError::NoItemsFound => CertificateError::NoKey,
         _ => CertificateError::UnreadableKey,
     })?;
-    let key =
-        aws_lc_rs::sign::any_supported_type(&key).map_err(|_| CertificateError::UnusableKey)?;
+    let key = aws_lc_rs::sign::any_supported_type(&key).map_err(|_| CertificateError::UnusableKey)?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
         Ok(()) => Ok(certified),
@@ -130,8 +129,7 @@ mod tests {
             (&certificate, &broken, CertificateError::UnreadableKey),
         ];
         for (certificate, key, wanted) in table {
-            let error =
-                parse_key_pair(certificate.as_bytes(), key.as_bytes()).expect_err("refused");
+            let error = parse_key_pair(certificate.as_bytes(), key.as_bytes()).expect_err("refused");
             assert_eq!(error, wanted);
             assert!(!error.to_string().contains(&body));
         }

@@ -73,9 +73,7 @@ impl ControlHandle {
         let engine = Engine::new(controller::NAME, client).configure(|set| {
             set.admin = admin;
             set.readiness = Readiness::new(move || unready_reason(health.phase()));
-            set.metrics = vec![MetricsSource::new(move |registry| {
-                gateway.register(registry)
-            })];
+            set.metrics = vec![MetricsSource::new(move |registry| gateway.register(registry))];
             set.telemetry = parts.telemetry;
             set.clock = parts.clock;
             set.tasks = parts.tasks;
@@ -109,8 +107,6 @@ fn unready_reason(phase: ServePhase) -> Option<String> {
     match phase {
         ServePhase::Serving => None,
         ServePhase::Starting => Some("the first routing table is not complete".to_owned()),
-        ServePhase::Draining | ServePhase::Stopped => {
-            Some("the gateway is shutting down".to_owned())
-        }
+        ServePhase::Draining | ServePhase::Stopped => Some("the gateway is shutting down".to_owned()),
     }
 }

@@ -16,9 +16,7 @@ use crate::decide::decide;
 use crate::interest::is_our_class;
 use crate::observe::{BY_LABEL, Observed, Observer};
 use crate::office::GatewayContext;
-use crate::views::{
-    GatewayConnectorView, GatewayView, ProxyView, RouteView, SliceView, TlsSecretView,
-};
+use crate::views::{GatewayConnectorView, GatewayView, ProxyView, RouteView, SliceView, TlsSecretView};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-gateway";
@@ -39,10 +37,7 @@ pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
         .deadline(PASS_TIMEOUT)
         .workers(1)
         .triggered_by(&office.trigger, "session");
-    watch_replica(
-        watch_routing(watch_backends(controller, office), office),
-        office,
-    )
+    watch_replica(watch_routing(watch_backends(controller, office), office), office)
 }
 
 /// One object.
@@ -55,10 +50,7 @@ fn single_object(namespace: Option<&str>, name: &str) -> Scope {
 }
 
 /// Gateways, routes, and the objects that determine who owns a hostname.
-fn watch_routing(
-    controller: Controller<Namespace>,
-    office: &GatewayContext,
-) -> Controller<Namespace> {
+fn watch_routing(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (gateways, routes) = (office.clone(), office.clone());
     let (claims, proxies) = (office.clone(), office.clone());
     controller
@@ -70,18 +62,14 @@ fn watch_routing(
             Predicate::unless_same(|old: &GatewayView, new| {
                 old.spec == new.spec && old.metadata.has_same_content(&new.metadata)
             }),
-            move |gateway, _| {
-                gateways.affected_by("Gateway", gateway.meta(), |_| is_our_class(gateway))
-            },
+            move |gateway, _| gateways.affected_by("Gateway", gateway.meta(), |_| is_our_class(gateway)),
         )
         .watches::<RouteView>(
             Scope::default(),
             Predicate::unless_same(|old: &RouteView, new| {
                 old.spec == new.spec && old.metadata.has_same_content(&new.metadata)
             }),
-            move |route, _| {
-                routes.affected_by("HTTPRoute", route.meta(), |it| it.attaches_route(route))
-            },
+            move |route, _| routes.affected_by("HTTPRoute", route.meta(), |it| it.attaches_route(route)),
         )
         .watches::<HostnameClaim>(
             Scope::default(),
@@ -104,10 +92,7 @@ fn watch_routing(
 }
 
 /// Backends and certificates.
-fn watch_backends(
-    controller: Controller<Namespace>,
-    office: &GatewayContext,
-) -> Controller<Namespace> {
+fn watch_backends(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (slices, connectors, secrets) = (office.clone(), office.clone(), office.clone());
     let id = office.replica.endpoint_id.clone();
     controller
@@ -146,10 +131,7 @@ fn watch_backends(
 }
 
 /// Objects about this replica.
-fn watch_replica(
-    controller: Controller<Namespace>,
-    office: &GatewayContext,
-) -> Controller<Namespace> {
+fn watch_replica(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (classes, own) = (office.clone(), office.clone());
     controller
         .watches_optional::<ConnectorClass>(
@@ -203,9 +185,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     let next = publish_due(cx, office, &words)?;
     let next = first.map_or(next, |first| next.max(first));
     let next = again.map_or(next, |again| again.min(next));
-    Ok(Action::RequeueAfter(
-        next.saturating_duration_since(Instant::now()),
-    ))
+    Ok(Action::RequeueAfter(next.saturating_duration_since(Instant::now())))
 }
 
 /// When the report is due.
@@ -215,15 +195,9 @@ fn publish_due(
     words: &aplomb_api::tunnel::GatewayReplicaSpec,
 ) -> Result<Instant> {
     let (gateways, routes) = (cx.cache::<GatewayView>()?, cx.cache::<RouteView>()?);
-    let (slices, connectors) = (
-        cx.cache::<SliceView>()?,
-        cx.cache::<GatewayConnectorView>()?,
-    );
+    let (slices, connectors) = (cx.cache::<SliceView>()?, cx.cache::<GatewayConnectorView>()?);
     let (secrets, claims) = (cx.cache::<TlsSecretView>()?, cx.cache::<HostnameClaim>()?);
-    let listed = cx
-        .cache::<GatewayReplica>()?
-        .get(&office.replica_key())
-        .is_some();
+    let listed = cx.cache::<GatewayReplica>()?.get(&office.replica_key()).is_some();
     let mut memory = office.state();
     if !listed {
         memory.schedule.reset_published();
@@ -236,7 +210,5 @@ fn publish_due(
         "Secret" => secrets.get(key).is_some(),
         _ => claims.get(key).is_some(),
     };
-    Ok(memory
-        .schedule
-        .next_publish_at(words, exists, Instant::now()))
+    Ok(memory.schedule.next_publish_at(words, exists, Instant::now()))
 }

@@ -52,9 +52,7 @@ pub fn decide(world: &TableInputs) -> TablePlan {
 fn add_gateway(table: &mut RoutingTable, holding: &ServedGateway<'_>) {
     let tunnel = Arc::new(tunnel_info(holding));
     for served in &holding.hostnames {
-        let ServedHostname {
-            hostname, routes, ..
-        } = served;
+        let ServedHostname { hostname, routes, .. } = served;
         let host = Arc::new(VirtualHost {
             tunnel: tunnel.clone(),
             protocols: served.protocols,

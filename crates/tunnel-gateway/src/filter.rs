@@ -1,12 +1,8 @@
 //! Applies the filters of a rule to requests and responses, and builds redirects. Pure. [`check`] rejects
 //! invalid filters when the table is built, so that no request fails later.
 
-use aplomb_api::tunnel::{
-    HeaderModifier, PathModifier, PathModifierType, RequestRedirect, RouteFilter,
-};
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
-};
+use aplomb_api::tunnel::{HeaderModifier, PathModifier, PathModifierType, RequestRedirect, RouteFilter};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::uri::{PathAndQuery, Scheme, Uri};
 use http::{HeaderMap, StatusCode};
 
@@ -17,14 +13,8 @@ const FRAMING_HEADERS: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_E
 
 /// Whether a filter is valid.
 pub(crate) fn check_filter(filter: &RouteFilter) -> Result<(), String> {
-    let modifiers = [
-        &filter.request_header_modifier,
-        &filter.response_header_modifier,
-    ];
-    modifiers
-        .into_iter()
-        .flatten()
-        .try_for_each(check_modifier)?;
+    let modifiers = [&filter.request_header_modifier, &filter.response_header_modifier];
+    modifiers.into_iter().flatten().try_for_each(check_modifier)?;
     if let Some(redirect) = &filter.request_redirect {
         check_redirect(redirect)?;
     }
@@ -39,8 +29,7 @@ fn check_modifier(modifier: &HeaderModifier) -> Result<(), String> {
     }
     let names = modifier.set.iter().chain(&modifier.add).map(|it| &it.name);
     for name in names.chain(&modifier.remove) {
-        let parsed = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| format!("{name:?} is not a header name"))?;
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
         if FRAMING_HEADERS.contains(&parsed) {
             return Err(format!("header {name:?} is reserved for the connection"));
         }
@@ -81,17 +70,13 @@ fn replacement(path: &PathModifier) -> &str {
 
 /// Changes the headers of a request.
 pub(crate) fn apply_to_request(filters: &[RouteFilter], headers: &mut HeaderMap) {
-    let modifiers = filters
-        .iter()
-        .filter_map(|it| it.request_header_modifier.as_ref());
+    let modifiers = filters.iter().filter_map(|it| it.request_header_modifier.as_ref());
     modifiers.for_each(|modifier| modify_headers(modifier, headers));
 }
 
 /// Changes the headers of a response.
 pub(crate) fn apply_to_response(filters: &[RouteFilter], headers: &mut HeaderMap) {
-    let modifiers = filters
-        .iter()
-        .filter_map(|it| it.response_header_modifier.as_ref());
+    let modifiers = filters.iter().filter_map(|it| it.response_header_modifier.as_ref());
     modifiers.for_each(|modifier| modify_headers(modifier, headers));
 }
 

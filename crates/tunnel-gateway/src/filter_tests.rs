@@ -14,13 +14,11 @@ fn uri(text: &str) -> Uri {
 
 #[test]
 fn headers_are_set_then_added_then_removed() {
-    let filters = filter(
-        json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {
-            "set": [{"name": "X-Set", "value": "new"}],
-            "add": [{"name": "X-Add", "value": "2"}],
-            "remove": ["X-Gone"],
-        }}),
-    );
+    let filters = filter(json!({"type": "RequestHeaderModifier", "requestHeaderModifier": {
+        "set": [{"name": "X-Set", "value": "new"}],
+        "add": [{"name": "X-Add", "value": "2"}],
+        "remove": ["X-Gone"],
+    }}));
     let mut headers = HeaderMap::new();
     for (name, value) in [("x-set", "old"), ("x-add", "1"), ("x-gone", "1")] {
         headers.append(name, HeaderValue::from_static(value));
@@ -65,18 +63,9 @@ fn a_whole_path_and_the_host_are_replaced() {
     let filters = filter(json!({"type": "URLRewrite", "urlRewrite": {
         "hostname": "inner.example.com",
         "path": {"type": "ReplaceFullPath", "replaceFullPath": "/one"}}}));
-    assert_eq!(
-        rewritten_path(&filters, &uri("/a/b?c=d"), "/").as_str(),
-        "/one?c=d"
-    );
-    assert_eq!(
-        rewritten_host(&filters).expect("a host"),
-        "inner.example.com"
-    );
-    assert_eq!(
-        rewritten_path(&[], &uri("/a/b?c=d"), "/").as_str(),
-        "/a/b?c=d"
-    );
+    assert_eq!(rewritten_path(&filters, &uri("/a/b?c=d"), "/").as_str(), "/one?c=d");
+    assert_eq!(rewritten_host(&filters).expect("a host"), "inner.example.com");
+    assert_eq!(rewritten_path(&[], &uri("/a/b?c=d"), "/").as_str(), "/a/b?c=d");
     assert_eq!(rewritten_host(&[]), None);
 }
 
@@ -84,26 +73,14 @@ fn a_whole_path_and_the_host_are_replaced() {
 fn a_redirect_changes_what_it_names_and_keeps_the_rest() {
     let table = [
         (json!({}), "http://a.example.com/x?y=z", 302),
-        (
-            json!({"scheme": "https"}),
-            "https://a.example.com/x?y=z",
-            302,
-        ),
+        (json!({"scheme": "https"}), "https://a.example.com/x?y=z", 302),
         (
             json!({"scheme": "https", "statusCode": 301}),
             "https://a.example.com/x?y=z",
             301,
         ),
-        (
-            json!({"hostname": "b.example.com"}),
-            "http://b.example.com/x?y=z",
-            302,
-        ),
-        (
-            json!({"port": 8080}),
-            "http://a.example.com:8080/x?y=z",
-            302,
-        ),
+        (json!({"hostname": "b.example.com"}), "http://b.example.com/x?y=z", 302),
+        (json!({"port": 8080}), "http://a.example.com:8080/x?y=z", 302),
         (json!({"port": 80}), "http://a.example.com/x?y=z", 302),
         (
             json!({"scheme": "https", "port": 443}),
@@ -131,10 +108,7 @@ fn a_redirect_changes_what_it_names_and_keeps_the_rest() {
         check_filter(&filters[0]).expect("the filter is valid");
         let got = redirect_location(&filters, ("a.example.com", false), &uri("/x?y=z"), "/x");
         let (code, to) = got.expect("a redirect");
-        assert_eq!(
-            (to.to_str().expect("text"), code.as_u16()),
-            (location, status)
-        );
+        assert_eq!((to.to_str().expect("text"), code.as_u16()), (location, status));
     }
     assert_eq!(redirect_location(&[], ("a", false), &uri("/"), "/"), None);
 }

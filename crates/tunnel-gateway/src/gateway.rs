@@ -21,9 +21,7 @@ use crate::guard::AddressPolicy;
 use crate::limits::ListenerLimits;
 use crate::office::ReplicaInfo;
 use crate::proxy::{ProxyServer, ProxySettings, ServePhase};
-use crate::sessions::{
-    AgentDialer, AgentSessions, SessionManager, TargetDialer, bind_endpoint, secret_key,
-};
+use crate::sessions::{AgentDialer, AgentSessions, SessionManager, TargetDialer, bind_endpoint, secret_key};
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
@@ -138,11 +136,7 @@ pub async fn run(
     let key = secret_key(settings.key_file.as_deref())?;
     let endpoint = bind_endpoint(key, &settings.relays, settings.quic_bind).await?;
     let place = replica_info(&settings, &listeners, endpoint.id().to_string())?;
-    let (poke, table, telemetry) = (
-        Trigger::default(),
-        Arc::default(),
-        GatewayMetrics::default(),
-    );
+    let (poke, table, telemetry) = (Trigger::default(), Arc::default(), GatewayMetrics::default());
     let (poked, home) = (poke.clone(), pass_key(&settings.namespace));
     let keeper = SessionManager::new(endpoint, tasks.clone(), move || poked.enqueue(&home));
     let ports = listeners.ports(&settings);
@@ -226,12 +220,7 @@ fn build_server(
         ..ProxySettings::default()
     };
     let (table, telemetry) = (table.clone(), telemetry.clone());
-    Ok(ProxyServer::new(
-        serving,
-        table,
-        Arc::new(dialer),
-        telemetry,
-    ))
+    Ok(ProxyServer::new(serving, table, Arc::new(dialer), telemetry))
 }
 
 /// The public listeners.

@@ -78,9 +78,7 @@ impl fmt::Display for AddressRefusal {
                  of the ConnectorClass",
             ),
             Self::Metadata => f.write_str("a cloud metadata service, which is never dialed"),
-            Self::OwnListener => {
-                f.write_str("a listener of the gateway itself, which is never dialed")
-            }
+            Self::OwnListener => f.write_str("a listener of the gateway itself, which is never dialed"),
             Self::Denied => f.write_str("a network that --deny-network forbids"),
         }
     }
@@ -110,9 +108,7 @@ impl AddressPolicy {
             denied: denied.to_vec(),
             own_ports: own.to_vec(),
             metadata: METADATA_ADDRESSES.map(network).to_vec(),
-            non_public: NON_PUBLIC_NETWORKS
-                .map(|(it, kind)| (network(it), kind))
-                .to_vec(),
+            non_public: NON_PUBLIC_NETWORKS.map(|(it, kind)| (network(it), kind)).to_vec(),
         }
     }
 

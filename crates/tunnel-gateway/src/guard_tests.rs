@@ -4,12 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn check(
-    guard: &AddressPolicy,
-    opened: &[IpNet],
-    address: &str,
-    port: u16,
-) -> Result<(), AddressRefusal> {
+fn check(guard: &AddressPolicy, opened: &[IpNet], address: &str, port: u16) -> Result<(), AddressRefusal> {
     let ip = address.parse().expect("an address");
     guard.check(SocketAddr::new(ip, port), opened)
 }
@@ -83,10 +78,7 @@ fn what_is_not_public_is_closed() {
         "2002:6440:1::1",
     ] {
         let why = check(&guard, &[], address, 80).expect_err(address);
-        assert!(
-            matches!(why, AddressRefusal::Network(_)),
-            "{address}: {why}"
-        );
+        assert!(matches!(why, AddressRefusal::Network(_)), "{address}: {why}");
         assert!(why.to_string().contains("spec.backendNetworks"), "{why}");
         assert!(!why.to_string().contains(address), "{why}");
     }
@@ -160,11 +152,7 @@ fn metadata_and_kubelets_stay_closed_in_an_open_network() {
             ("8.8.8.8", false),
         ] {
             let judged = check(&guard, &opened, address, port);
-            let wanted = if open {
-                Ok(())
-            } else {
-                Err(AddressRefusal::Kubelet)
-            };
+            let wanted = if open { Ok(()) } else { Err(AddressRefusal::Kubelet) };
             assert_eq!(judged, wanted, "{address} {port}");
         }
     }

@@ -61,14 +61,11 @@ impl TableReferences {
         for gateway in gateways {
             let meta = gateway.meta();
             interest.gateways.insert(meta.key());
-            let owner = controlling_proxy(meta.owners)
-                .map(|owner| ObjectKey::new(meta.namespace, owner.name));
+            let owner = controlling_proxy(meta.owners).map(|owner| ObjectKey::new(meta.namespace, owner.name));
             interest.proxies.extend(owner);
             for listener in &gateway.spec.listeners {
                 let hostname = listener.hostname.as_deref();
-                interest
-                    .hostnames
-                    .extend(hostname.map(str::to_ascii_lowercase));
+                interest.hostnames.extend(hostname.map(str::to_ascii_lowercase));
                 let refs = listener.tls.iter().flat_map(|tls| &tls.certificate_refs);
                 let secrets = refs.map(|it| ObjectKey::new(meta.namespace, &it.name));
                 interest.secrets.extend(secrets);
@@ -83,8 +80,7 @@ impl TableReferences {
             let wildcard = format!("*{}", &hostname[at..]);
             self.hostnames.contains(&wildcard)
         };
-        self.hostnames.contains(hostname)
-            || (self.has_wildcards() && hostname.match_indices('.').any(covered))
+        self.hostnames.contains(hostname) || (self.has_wildcards() && hostname.match_indices('.').any(covered))
     }
 
     /// Whether a referenced hostname is a wildcard.
@@ -97,27 +93,16 @@ impl TableReferences {
     pub(crate) fn attaches_route(&self, route: &RouteView) -> bool {
         let namespace = route.meta().namespace;
         let mut parents = route.spec.parent_refs.iter();
-        parents.any(|parent| {
-            self.gateways
-                .contains(&ObjectKey::new(namespace, &parent.name))
-        })
+        parents.any(|parent| self.gateways.contains(&ObjectKey::new(namespace, &parent.name)))
     }
 
     /// Adds the references of a route, including its hostnames, because a wildcard listener does not list
     /// them.
     pub(crate) fn add_route(&mut self, route: &RouteView) {
         let namespace = route.meta().namespace;
-        let hostnames = route
-            .spec
-            .hostnames
-            .iter()
-            .map(|it| it.to_ascii_lowercase());
+        let hostnames = route.spec.hostnames.iter().map(|it| it.to_ascii_lowercase());
         self.hostnames.extend(hostnames);
-        let rules = route
-            .spec
-            .rules
-            .iter()
-            .filter_map(|rule| rule.0.as_ref().ok());
+        let rules = route.spec.rules.iter().filter_map(|rule| rule.0.as_ref().ok());
         for backend in rules.flat_map(|rule| &rule.backend_refs) {
             let ObjectReference { kind, name, .. } = &backend.to;
             let key = ObjectKey::new(namespace, name);

@@ -95,11 +95,7 @@ impl<K: Ord + Clone> KeyedLimit<K> {
 
 impl<K: Ord + Clone> Drop for LimitSlot<K> {
     fn drop(&mut self) {
-        let mut taken = self
-            .quota
-            .in_use
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.quota.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         match taken.get_mut(&self.key) {
             Some(many) if *many > 1 => *many -= 1,
             _ => drop(taken.remove(&self.key)),

@@ -17,18 +17,9 @@ const MAX_NAME_BYTES: usize = 192 * 1024;
 const MAX_NAMESPACES: usize = 256;
 
 /// Fills the lists of omitted routes and lost connectors.
-pub(crate) fn write_lists(
-    spec: &mut GatewayReplicaSpec,
-    quarantined: &[QuarantinedRoute],
-    lost: &[LostSession],
-) {
+pub(crate) fn write_lists(spec: &mut GatewayReplicaSpec, quarantined: &[QuarantinedRoute], lost: &[LostSession]) {
     let (shown, rest) = quarantined.split_at(fitting_entries(quarantined));
-    let named = |it: &QuarantinedRoute| {
-        (
-            it.namespace.clone(),
-            format!("{}/{}", it.namespace, it.name),
-        )
-    };
+    let named = |it: &QuarantinedRoute| (it.namespace.clone(), format!("{}/{}", it.namespace, it.name));
     let (more, mut cut) = fitting_names(rest.iter().map(named).collect());
     (spec.quarantined, spec.more_quarantined) = (shown.to_vec(), more);
     let (shown, rest) = lost.split_at(fitting_entries(lost));
@@ -116,31 +107,21 @@ mod tests {
                 .collect();
             let spec = listed(&all, &lost);
             assert_eq!(
-                (
-                    spec.quarantined_routes().count(),
-                    spec.lost_sessions().count()
-                ),
+                (spec.quarantined_routes().count(), spec.lost_sessions().count()),
                 (count, count)
             );
             assert!(!spec.is_incomplete("team"));
-            let with_reason = spec
-                .quarantined_routes()
-                .filter(|(_, _, reason)| reason.is_some());
+            let with_reason = spec.quarantined_routes().filter(|(_, _, reason)| reason.is_some());
             assert_eq!(with_reason.count(), count.min(MAX_ENTRIES));
             let last = format!("web-{}", count.saturating_sub(1));
-            assert_eq!(
-                spec.quarantined_routes().any(|(_, name, _)| name == last),
-                count > 0
-            );
+            assert_eq!(spec.quarantined_routes().any(|(_, name, _)| name == last), count > 0);
         }
     }
 
     #[test]
     fn long_reasons_cost_their_text_and_no_entry() {
         let reason = "\u{1}".repeat(512);
-        let all: Vec<_> = (0..600)
-            .map(|it| route("team", format!("web-{it}"), &reason))
-            .collect();
+        let all: Vec<_> = (0..600).map(|it| route("team", format!("web-{it}"), &reason)).collect();
         let spec = listed(&all, &[]);
         assert_eq!(spec.quarantined_routes().count(), 600);
         assert!(spec.quarantined.len() < MAX_ENTRIES);

@@ -83,10 +83,7 @@ impl ControlState {
         }
         let mut waiting = orphans;
         waiting.retain(|uid, _| self.orphans[uid] + OWNER_WAIT > now);
-        let until = waiting
-            .keys()
-            .map(|uid| self.orphans[uid] + OWNER_WAIT)
-            .min();
+        let until = waiting.keys().map(|uid| self.orphans[uid] + OWNER_WAIT).min();
         let uids = waiting.keys().cloned().collect();
         for (uid, (key, version)) in std::mem::replace(&mut self.waiting, waiting) {
             if !self.waiting.contains_key(&uid) {
@@ -233,9 +230,8 @@ mod tests {
         assert!(!awaits(&BTreeMap::new(), now + OWNER_WAIT));
         let seen = BTreeMap::from([(ObjectKey::new(Some("a"), "app"), "u".to_owned())]);
         let mut memory = ControlState::default();
-        let mut awaits = |proxies: &BTreeMap<ObjectKey, String>, at| {
-            !memory.awaited_owners(&gateways, proxies, at).0.is_empty()
-        };
+        let mut awaits =
+            |proxies: &BTreeMap<ObjectKey, String>, at| !memory.awaited_owners(&gateways, proxies, at).0.is_empty();
         assert!(awaits(&BTreeMap::new(), now));
         assert!(!awaits(&seen, now));
         assert!(

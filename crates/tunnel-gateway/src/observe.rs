@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aplomb::{Cache, Context, ObjectKey, Result, View};
-use aplomb_api::tunnel::{
-    AppliedVersions, CONTROLLER, ConnectorClass, HostnameClaim, split_canonical,
-};
+use aplomb_api::tunnel::{AppliedVersions, CONTROLLER, ConnectorClass, HostnameClaim, split_canonical};
 use ipnet::IpNet;
 use iroh::RelayUrl;
 use k8s_openapi::api::core::v1::Namespace;
@@ -14,9 +12,7 @@ use tokio::time::Instant;
 
 use crate::interest::{TableReferences, is_our_class};
 use crate::office::GatewayContext;
-use crate::views::{
-    GatewayConnectorView, GatewayView, ProxyView, RouteView, SliceView, TlsSecretView,
-};
+use crate::views::{GatewayConnectorView, GatewayView, ProxyView, RouteView, SliceView, TlsSecretView};
 use crate::world::{Claim, ConnectorInfo, TableInputs};
 
 /// The index of HTTPProxies by the first label of their platform hostname.
@@ -96,10 +92,7 @@ impl Observer<'_> {
     }
 
     fn connectors(&self, interest: &TableReferences) -> Result<BTreeMap<ObjectKey, ConnectorInfo>> {
-        let named = select(
-            self.cx.cache::<GatewayConnectorView>()?,
-            interest.connectors.iter(),
-        );
+        let named = select(self.cx.cache::<GatewayConnectorView>()?, interest.connectors.iter());
         let mut memory = self.office.state();
         memory.retain_released(&interest.connectors);
         let connectors = named.into_iter().map(|(key, connector)| {
@@ -146,17 +139,13 @@ impl Observer<'_> {
 
     fn domains(&self) -> Result<BTreeSet<String>> {
         let classes = self.cx.cache::<ConnectorClass>()?.list();
-        let domains = classes
-            .iter()
-            .filter_map(|class| class.spec.domain.as_deref());
+        let domains = classes.iter().filter_map(|class| class.spec.domain.as_deref());
         Ok(domains.map(str::to_ascii_lowercase).collect())
     }
 
     fn labels(&self, claims: &BTreeMap<String, Claim>) -> Result<BTreeSet<String>> {
         let proxies = self.cx.cache::<ProxyView>()?;
-        let labels = claims
-            .keys()
-            .filter_map(|hostname| Some(split_canonical(hostname)?.0));
+        let labels = claims.keys().filter_map(|hostname| Some(split_canonical(hostname)?.0));
         let given = labels.filter(|label| !proxies.by_index(BY_LABEL, label).is_empty());
         Ok(given.map(str::to_owned).collect())
     }
@@ -189,18 +178,12 @@ fn claim_from_object(claim: &HostnameClaim) -> Claim {
 }
 
 /// The objects with these names that exist.
-fn select<'a, V: View>(
-    cache: &Cache<V>,
-    keys: impl Iterator<Item = &'a ObjectKey>,
-) -> BTreeMap<ObjectKey, Arc<V>> {
-    keys.filter_map(|key| Some((key.clone(), cache.get(key)?)))
-        .collect()
+fn select<'a, V: View>(cache: &Cache<V>, keys: impl Iterator<Item = &'a ObjectKey>) -> BTreeMap<ObjectKey, Arc<V>> {
+    keys.filter_map(|key| Some((key.clone(), cache.get(key)?))).collect()
 }
 
 /// The version that a cache has reached.
 fn observed_version<V: View>(cache: &Cache<V>) -> String {
     let version = cache.freshness().list_version;
-    version
-        .map(|version| version.to_string())
-        .unwrap_or_default()
+    version.map(|version| version.to_string()).unwrap_or_default()
 }

@@ -108,9 +108,7 @@ impl GatewayContext {
         }
         let (key, version): (ObjectKey, ResourceVersion) = (object.key(), object.version());
         let mut memory = self.state();
-        memory
-            .schedule
-            .request_publish(kind, key, version, Instant::now());
+        memory.schedule.request_publish(kind, key, version, Instant::now());
         vec![self.pass_key()]
     }
 
@@ -138,10 +136,7 @@ impl GatewayContext {
 
     /// The relays that may be used, including those of the classes. Invalid URLs are skipped; the operator
     /// reports them on the connectors of the class.
-    pub(crate) fn allowed_relays<'a>(
-        &'a self,
-        classes: impl Iterator<Item = &'a String>,
-    ) -> BTreeSet<RelayUrl> {
+    pub(crate) fn allowed_relays<'a>(&'a self, classes: impl Iterator<Item = &'a String>) -> BTreeSet<RelayUrl> {
         let all = self.replica.relays.iter().chain(classes);
         all.filter_map(|relay| relay.parse().ok()).collect()
     }

@@ -49,10 +49,7 @@ impl PublishSchedule {
     }
 
     fn extend_pending(&mut self, now: Instant) {
-        let waiting = self.pending.get_or_insert(PendingPublish {
-            first: now,
-            last: now,
-        });
+        let waiting = self.pending.get_or_insert(PendingPublish { first: now, last: now });
         waiting.last = now;
     }
 
@@ -68,10 +65,7 @@ impl PublishSchedule {
         let Some((at, times)) = self.failed else {
             return due;
         };
-        let pause = RETRY_DELAYS
-            .0
-            .saturating_mul(1 << times.min(8))
-            .min(RETRY_DELAYS.1);
+        let pause = RETRY_DELAYS.0.saturating_mul(1 << times.min(8)).min(RETRY_DELAYS.1);
         due.max(at + pause)
     }
 
@@ -85,17 +79,12 @@ impl PublishSchedule {
             return now;
         };
         let (at, heartbeat) = (*at, *at + heartbeat_interval(spec));
-        self.requests.retain(|(kind, key), version| {
-            exists(kind, key) && !is_included(&said.applied, kind, version)
-        });
+        self.requests
+            .retain(|(kind, key), version| exists(kind, key) && !is_included(&said.applied, kind, version));
         let demanded = self.requests.iter();
-        let mut news =
-            demanded.map(|((kind, _), version)| is_included(&spec.applied, kind, version));
+        let mut news = demanded.map(|((kind, _), version)| is_included(&spec.applied, kind, version));
         if news.any(|helps| helps) || is_different(said, spec) {
-            self.pending.get_or_insert(PendingPublish {
-                first: now,
-                last: now,
-            });
+            self.pending.get_or_insert(PendingPublish { first: now, last: now });
         } else {
             self.pending = None;
         }
@@ -197,10 +186,7 @@ mod tests {
         assert_eq!(pace.next_publish_at(&spec("5"), |_, _| true, now), now);
         pace.record_published(spec("5"), now);
         let heartbeat = now + Duration::from_secs(5);
-        assert_eq!(
-            pace.next_publish_at(&spec("5"), |_, _| true, now),
-            heartbeat
-        );
+        assert_eq!(pace.next_publish_at(&spec("5"), |_, _| true, now), heartbeat);
         assert_eq!(
             pace.next_publish_at(&spec("9"), |_, _| true, now),
             heartbeat,
@@ -212,21 +198,13 @@ mod tests {
     async fn changes_that_arrive_together_are_published_together() {
         let (mut pace, now) = published_schedule();
         for (number, at) in [(6, 0), (7, 10), (8, 20)] {
-            pace.request_publish(
-                "Gateway",
-                app(),
-                version(number),
-                now + Duration::from_millis(at),
-            );
+            pace.request_publish("Gateway", app(), version(number), now + Duration::from_millis(at));
         }
         let due = pace.next_publish_at(&spec("8"), |_, _| true, now + Duration::from_millis(20));
         assert_eq!(due, now + Duration::from_millis(45));
         pace.record_published(spec("8"), due);
         let heartbeat = due + Duration::from_secs(5);
-        assert_eq!(
-            pace.next_publish_at(&spec("8"), |_, _| true, due),
-            heartbeat
-        );
+        assert_eq!(pace.next_publish_at(&spec("8"), |_, _| true, due), heartbeat);
     }
 
     #[tokio::test(start_paused = true)]

@@ -120,10 +120,7 @@ fn a_path_is_read_in_few_other_ways() {
     );
     assert_eq!(paths("/%40a"), ["/@a"; 3]);
     assert_eq!(paths("/a%3Fb"), ["/a%3Fb", "/a%3Fb", "/a"]);
-    assert_eq!(
-        paths("/a%2541"),
-        ["/a%2541", "/a%2541", "/a%2541", "/aA", "/aA", "/aA"]
-    );
+    assert_eq!(paths("/a%2541"), ["/a%2541", "/a%2541", "/a%2541", "/aA", "/aA", "/aA"]);
 }
 
 /// How an origin interprets a path: it decodes it several times, removes parameters or not, treats a
@@ -160,10 +157,7 @@ fn origin(path: &str, times: usize, parameters: bool) -> String {
 }
 
 fn is_below(path: &str, prefix: &str) -> bool {
-    path == prefix
-        || path
-            .strip_prefix(prefix)
-            .is_some_and(|it| it.starts_with('/'))
+    path == prefix || path.strip_prefix(prefix).is_some_and(|it| it.starts_with('/'))
 }
 
 proptest! {

@@ -84,9 +84,7 @@ impl ConnectionPool {
         let waiting = idle.get_mut(key)?;
         // A connection that is not ready yet may still be reading the end of its last response.
         waiting.retain(|it| !it.connection.sender.is_closed());
-        let last = waiting
-            .iter()
-            .rposition(|it| it.connection.sender.is_ready());
+        let last = waiting.iter().rposition(|it| it.connection.sender.is_ready());
         let taken = last.map(|index| waiting.remove(index));
         if waiting.is_empty() {
             idle.remove(key);
@@ -173,9 +171,7 @@ impl Shared {
         let mut idle = self.lock_idle();
         let mut gone = Vec::new();
         for waiting in idle.values_mut() {
-            let over = |it: &IdleConnection| {
-                it.since + self.idle_timeout <= now || it.connection.sender.is_closed()
-            };
+            let over = |it: &IdleConnection| it.since + self.idle_timeout <= now || it.connection.sender.is_closed();
             gone.extend(waiting.extract_if(.., |it| over(it)));
         }
         idle.retain(|_, waiting| !waiting.is_empty());
@@ -209,8 +205,6 @@ impl fmt::Debug for ConnectionPool {
 
 impl fmt::Debug for PooledConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("key", &self.key)
-            .finish_non_exhaustive()
+        f.debug_struct("Lease").field("key", &self.key).finish_non_exhaustive()
     }
 }

@@ -145,12 +145,7 @@ impl ProxyServer {
     }
 
     /// Responds to one request as if it had come over a connection from `peer`.
-    pub async fn handle<B>(
-        &self,
-        request: Request<B>,
-        peer: SocketAddr,
-        tls: bool,
-    ) -> Response<ResponseBody>
+    pub async fn handle<B>(&self, request: Request<B>, peer: SocketAddr, tls: bool) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -173,10 +168,7 @@ impl ProxyServer {
         core.draining.cancel();
         sleep_until(deadline.min(Instant::now() + self.drain_delay)).await;
         core.closing.cancel();
-        if timeout_at(deadline, core.connection_tasks.wait_empty())
-            .await
-            .is_err()
-        {
+        if timeout_at(deadline, core.connection_tasks.wait_empty()).await.is_err() {
             let many = core.connection_tasks.len();
             tracing::warn!(many, "Drain deadline passed; closing open connections");
         }

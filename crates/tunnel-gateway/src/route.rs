@@ -6,9 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aplomb_api::tunnel::{
-    HttpMethod, PathMatch, PathMatchType, RouteMatch, ValueMatchType, is_canonical,
-};
+use aplomb_api::tunnel::{HttpMethod, PathMatch, PathMatchType, RouteMatch, ValueMatchType, is_canonical};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
@@ -49,11 +47,7 @@ fn path_precedence(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
 /// never serves a hostname of an HTTPProxy, even one that is not served now. Only listeners of the
 /// connection's protocol serve it; a more specific one of the other protocol still owns the hostname.
 #[must_use]
-pub fn find_host<'t>(
-    table: &'t RoutingTable,
-    hostname: &str,
-    tls: bool,
-) -> Option<&'t Arc<VirtualHost>> {
+pub fn find_host<'t>(table: &'t RoutingTable, hostname: &str, tls: bool) -> Option<&'t Arc<VirtualHost>> {
     let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
     let owned = table.reserved.contains(hostname) || is_canonical(hostname, domain);
     let wildcards = parent_domains(hostname).filter_map(|parent| table.wildcards.get(parent));
@@ -85,11 +79,7 @@ pub(crate) fn find_entry<'t, T>(
 
 /// The first route of the connection's protocol that matches.
 #[must_use]
-pub fn match_route<'h>(
-    host: &'h VirtualHost,
-    request: &Parts,
-    tls: bool,
-) -> Option<&'h TableRoute> {
+pub fn match_route<'h>(host: &'h VirtualHost, request: &Parts, tls: bool) -> Option<&'h TableRoute> {
     let routes = host.routes.iter().filter(|it| it.protocols.includes(tls));
     first_match(routes, request, request.uri.path(), path_matches)
 }
@@ -136,12 +126,7 @@ fn first_match<'h>(
     routes.find(|route| matches_request(&route.matches, request, path, fits))
 }
 
-fn matches_request(
-    matcher: &CompiledMatch,
-    request: &Parts,
-    asked: &str,
-    fits: PathMatchFn,
-) -> bool {
+fn matches_request(matcher: &CompiledMatch, request: &Parts, asked: &str, fits: PathMatchFn) -> bool {
     let RouteMatch {
         path,
         headers,
@@ -151,8 +136,7 @@ fn matches_request(
     method.is_none_or(|wanted| method_name(wanted) == request.method.as_str())
         && fits(matcher, path.as_ref(), asked)
         && (headers.is_empty() || headers_match(matcher, &request.headers))
-        && (query_params.is_empty()
-            || query_matches(matcher, request.uri.query().unwrap_or_default()))
+        && (query_params.is_empty() || query_matches(matcher, request.uri.query().unwrap_or_default()))
 }
 
 fn path_matches(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
@@ -160,9 +144,7 @@ fn path_matches(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str)
     match wanted.kind {
         PathMatchType::Exact => path == wanted.value,
         PathMatchType::PathPrefix => after_prefix(path, &wanted.value).is_some(),
-        PathMatchType::RegularExpression => {
-            matcher.path.as_ref().is_some_and(|it| it.is_match(path))
-        }
+        PathMatchType::RegularExpression => matcher.path.as_ref().is_some_and(|it| it.is_match(path)),
     }
 }
 
@@ -213,12 +195,7 @@ fn query_matches(matcher: &CompiledMatch, query: &str) -> bool {
     })
 }
 
-fn value_matches(
-    kind: ValueMatchType,
-    wanted: &str,
-    expression: Option<&regex::Regex>,
-    value: &str,
-) -> bool {
+fn value_matches(kind: ValueMatchType, wanted: &str, expression: Option<&regex::Regex>, value: &str) -> bool {
     match kind {
         ValueMatchType::Exact => wanted == value,
         ValueMatchType::RegularExpression => expression.is_some_and(|it| it.is_match(value)),

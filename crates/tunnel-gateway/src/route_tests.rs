@@ -95,9 +95,7 @@ fn build_host(routes: &[&str]) -> VirtualHost {
 fn parse_request(text: &str) -> Parts {
     let mut words = text.split_whitespace();
     let method = words.next().expect("a method");
-    let mut request = Request::builder()
-        .method(method)
-        .uri(words.next().expect("a path"));
+    let mut request = Request::builder().method(method).uri(words.next().expect("a path"));
     for (name, value) in words.filter_map(|word| word.split_once('=')) {
         request = request.header(name, value);
     }
@@ -193,9 +191,7 @@ fn the_exact_hostname_wins_then_the_longest_wildcard() {
     let hosts = |name: &str| (name.to_owned(), Arc::new(build_host(&[])));
     let mut table = RoutingTable::default();
     table.hosts.extend([hosts("a.b.example.com")]);
-    table
-        .wildcards
-        .extend([hosts("example.com"), hosts("b.example.com")]);
+    table.wildcards.extend([hosts("example.com"), hosts("b.example.com")]);
     let same = |name: &str, wanted: Option<&Arc<VirtualHost>>| {
         let got = find_host(&table, name, false);
         assert_eq!(got.map(Arc::as_ptr), wanted.map(Arc::as_ptr), "{name}");

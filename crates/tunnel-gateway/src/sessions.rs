@@ -60,9 +60,7 @@ impl AgentDialer {
         until: Instant,
     ) -> Result<AgentStream, DialError> {
         let OriginAddress::Connector(target) = &origin.target else {
-            return Err(DialError::Unreachable(
-                "the backend has no connector".to_owned(),
-            ));
+            return Err(DialError::Unreachable("the backend has no connector".to_owned()));
         };
         let key = ObjectKey::new(Some(&target.namespace), &target.name);
         let patience = until.min(Instant::now() + SESSION_WAIT);
@@ -71,9 +69,7 @@ impl AgentDialer {
             let connection = self.0.connection(&key, dead, patience).await;
             let (connection, held) = connection.ok_or(DialError::Offline)?;
             match exchange::request(&connection, &open(&held), until).await {
-                Err(ExchangeError::Connection) if dead.is_none() => {
-                    dead = Some(connection.stable_id())
-                }
+                Err(ExchangeError::Connection) if dead.is_none() => dead = Some(connection.stable_id()),
                 Err(ExchangeError::Connection) => return Err(DialError::Offline),
                 Err(ExchangeError::TimedOut) => return Err(DialError::TimedOut),
                 Err(ExchangeError::Protocol(error)) => return Err(DialError::Unreachable(error)),

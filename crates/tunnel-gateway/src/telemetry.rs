@@ -23,9 +23,7 @@ const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Directions of bytes.
 const DIRECTIONS: [&str; 2] = ["received", "sent"];
 /// From a cached page to a slow report.
-const DURATION_BUCKETS: [f64; 12] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
-];
+const DURATION_BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TunnelLabels {
@@ -177,12 +175,8 @@ impl GatewayMetrics {
             code: status_class(ended.status),
         };
         it.requests.get_or_create(&labels).inc();
-        let labels = TunnelLabels {
-            tunnel: tunnel.clone(),
-        };
-        it.seconds
-            .get_or_create(&labels)
-            .observe(ended.duration.as_secs_f64());
+        let labels = TunnelLabels { tunnel: tunnel.clone() };
+        it.seconds.get_or_create(&labels).observe(ended.duration.as_secs_f64());
         for (direction, many) in DIRECTIONS.into_iter().zip([ended.received, ended.sent]) {
             let tunnel = tunnel.clone();
             let labels = BytesLabels { tunnel, direction };
@@ -219,10 +213,7 @@ impl GatewayMetrics {
     }
 
     fn lock_labels(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
-        self.0
-            .tunnel_labels
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.tunnel_labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The label of a tunnel: its own if the limit permits.
@@ -279,10 +270,7 @@ impl Drop for OpenGauge {
 
 fn status_class(status: u16) -> &'static str {
     let index = usize::from(status / 100).saturating_sub(1);
-    STATUS_CLASSES
-        .get(index)
-        .copied()
-        .unwrap_or(STATUS_CLASSES[4])
+    STATUS_CLASSES.get(index).copied().unwrap_or(STATUS_CLASSES[4])
 }
 
 #[cfg(test)]

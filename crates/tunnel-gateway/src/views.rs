@@ -322,10 +322,7 @@ mod tests {
     #[test]
     fn a_filter_that_is_not_known_costs_its_rule_and_no_more() {
         let route = route(&json!({ "filters": [{ "type": "RequestMirror" }] }));
-        let error = route.spec.rules[0]
-            .0
-            .as_ref()
-            .expect_err("unknown match type");
+        let error = route.spec.rules[0].0.as_ref().expect_err("unknown match type");
         assert!(error.contains("RequestMirror"), "{error}");
     }
 

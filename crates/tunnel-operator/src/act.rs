@@ -3,9 +3,7 @@
 use aplomb::writer::ApplyEffect;
 use aplomb::{Context, Error, ErrorClass, Kind, ObjectKey, Result, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
-use aplomb_api::tunnel::{
-    ChildRevision, Claimant, HostnameClaim, HostnameClaimSpec, HttpProxy, labels,
-};
+use aplomb_api::tunnel::{ChildRevision, Claimant, HostnameClaim, HostnameClaimSpec, HttpProxy, labels};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
 
@@ -30,9 +28,7 @@ impl Act<'_> {
     /// Executes `step` and records the result in `progress`.
     pub(crate) async fn execute(&self, step: &TunnelStep, progress: &mut Progress) -> Result<()> {
         match step {
-            TunnelStep::Claim(_) | TunnelStep::Write
-                if self.was_created_before(step) && !self.exists().await? =>
-            {
+            TunnelStep::Claim(_) | TunnelStep::Write if self.was_created_before(step) && !self.exists().await? => {
                 progress.deleted = true;
                 Ok(())
             }
@@ -61,9 +57,7 @@ impl Act<'_> {
         let status = self.world.proxy.status.as_ref();
         let mut revisions = status.iter().flat_map(|status| &status.revisions);
         match step {
-            TunnelStep::Claim(hostname) => {
-                revisions.any(|it| it.kind == "HostnameClaim" && it.name == *hostname)
-            }
+            TunnelStep::Claim(hostname) => revisions.any(|it| it.kind == "HostnameClaim" && it.name == *hostname),
             _ => revisions.any(|it| self.is_child_missing(it)),
         }
     }
@@ -88,8 +82,7 @@ impl Act<'_> {
         let all = kube::Api::<HttpProxy>::namespaced(self.cx.client(), namespace);
         let found = all.get_opt(&self.key.name).await.map_err(Error::from)?;
         Ok(found.is_some_and(|found| {
-            found.metadata.uid == self.world.proxy.metadata.uid
-                && found.metadata.deletion_timestamp.is_none()
+            found.metadata.uid == self.world.proxy.metadata.uid && found.metadata.deletion_timestamp.is_none()
         }))
     }
 
@@ -158,11 +151,8 @@ impl Act<'_> {
     /// Writes the children, backends first, so that a gateway that sees the route can resolve all of its
     /// backends.
     async fn write_children(&self) -> Result<ChildrenState> {
-        let ChildObjects {
-            gateway,
-            route,
-            slices,
-        } = build_children(&self.world.proxy, &self.accepted_hostnames()).map_err(Error::fault)?;
+        let ChildObjects { gateway, route, slices } =
+            build_children(&self.world.proxy, &self.accepted_hostnames()).map_err(Error::fault)?;
         let mut written = Vec::new();
         for slice in slices {
             if let Some(foreign) = self.foreign_reason::<EndpointSlice>(&slice)? {
@@ -195,10 +185,7 @@ impl Act<'_> {
             digest: asked,
         };
         Ok(AppliedChild {
-            revision: self
-                .office
-                .state
-                .child_revision(self.key, revision, changed),
+            revision: self.office.state.child_revision(self.key, revision, changed),
             changed,
         })
     }
@@ -249,16 +236,12 @@ impl Act<'_> {
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
         if let Some(gateway) = gateway.filter(|it| report::is_child(&it.metadata, proxy)) {
             let status = report::gateway_status(&gateway, standing, self.world);
-            self.cx
-                .apply_child_status::<Gateway>(self.key, status)
-                .await?;
+            self.cx.apply_child_status::<Gateway>(self.key, status).await?;
         }
         let route = self.cx.cache::<HttpRoute>()?.get(self.key);
         if let Some(route) = route.filter(|it| report::is_child(&it.metadata, proxy)) {
             let status = report::route_status(&route, standing, self.world);
-            self.cx
-                .apply_child_status::<HttpRoute>(self.key, status)
-                .await?;
+            self.cx.apply_child_status::<HttpRoute>(self.key, status).await?;
         }
         Ok(())
     }
@@ -268,10 +251,7 @@ impl Act<'_> {
     async fn probe(&self) -> Result<bool> {
         let (office, hostnames) = (self.office, self.accepted_hostnames());
         let round = office.prober.probe(self.world, &hostnames).await;
-        let (before, interval) = (
-            self.world.probe_result.as_ref(),
-            self.world.proxy.spec.proof_interval.0,
-        );
+        let (before, interval) = (self.world.probe_result.as_ref(), self.world.proxy.spec.proof_interval.0);
         let evidence = round.clone().merge_previous(before, interval);
         let news = evidence.is_ambiguous() && before.is_none_or(ProbeResult::is_success);
         if news && !self.exists().await? {

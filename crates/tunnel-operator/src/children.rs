@@ -24,10 +24,7 @@ pub(crate) struct ChildObjects {
 }
 
 /// The children that serve `hostnames`, or an error if the spec is invalid.
-pub(crate) fn build_children(
-    proxy: &HttpProxy,
-    hostnames: &[String],
-) -> Result<ChildObjects, String> {
+pub(crate) fn build_children(proxy: &HttpProxy, hostnames: &[String]) -> Result<ChildObjects, String> {
     let mut slices = Vec::new();
     let mut rules = Vec::new();
     for (index, rule) in proxy.spec.rules.iter().enumerate() {
@@ -56,11 +53,7 @@ pub(crate) fn slice_name(proxy: &str, rule: usize) -> String {
 /// A short, deterministic digest of the desired object.
 pub(crate) fn spec_digest(asked: &Value) -> String {
     let digest = Sha256::digest(asked.to_string().as_bytes());
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn metadata(proxy: &HttpProxy, name: &str, annotations: BTreeMap<String, String>) -> ObjectMeta {
@@ -111,11 +104,7 @@ fn build_gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, Str
     }))
 }
 
-fn build_route(
-    proxy: &HttpProxy,
-    hostnames: &[String],
-    rules: &[Value],
-) -> Result<HttpRoute, String> {
+fn build_route(proxy: &HttpProxy, hostnames: &[String], rules: &[Value]) -> Result<HttpRoute, String> {
     let generation = proxy.metadata.generation.unwrap_or_default().to_string();
     let generation = [(annotations::GENERATION.to_owned(), generation)].into();
     from_json(json!({

@@ -35,10 +35,7 @@ async fn accept_class(classes: &Api<GatewayClass>) -> Result<()> {
     let Some(class) = classes.get_opt(CLASS).await? else {
         return Ok(());
     };
-    let said = class
-        .status
-        .iter()
-        .flat_map(|it| it.conditions.iter().flatten());
+    let said = class.status.iter().flat_map(|it| it.conditions.iter().flatten());
     let mut accepted = said.filter(|it| it.type_ == "Accepted" && it.status == "True");
     let current = accepted.any(|it| it.observed_generation == class.metadata.generation);
     if current || class.spec.controller_name != CONTROLLER {
@@ -73,10 +70,7 @@ where
         field_manager: Some(crate::controller::NAME.to_owned()),
         ..PostParams::default()
     };
-    match all
-        .create(&parameters, &serde_json::from_value(class)?)
-        .await
-    {
+    match all.create(&parameters, &serde_json::from_value(class)?).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         made => made.map(drop).map_err(explain_error),
     }

@@ -68,10 +68,7 @@ pub enum ProbeError {
 /// Sends probe requests. Tests replace it.
 pub trait ProbeClient: Send + Sync + 'static {
     /// Sends one request, without retries.
-    fn send<'a>(
-        &'a self,
-        question: &'a ProbeRequest,
-    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>>;
+    fn send<'a>(&'a self, question: &'a ProbeRequest) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>>;
 }
 
 /// Sends probe requests over the network.
@@ -114,10 +111,7 @@ impl Default for HttpProbeClient {
 }
 
 impl ProbeClient for HttpProbeClient {
-    fn send<'a>(
-        &'a self,
-        question: &'a ProbeRequest,
-    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
+    fn send<'a>(&'a self, question: &'a ProbeRequest) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         Box::pin(async move {
             let answer = timeout(question.timeout, self.send_request(question)).await;
             answer.unwrap_or(Err(ProbeError::TimedOut))
@@ -131,11 +125,7 @@ impl fmt::Debug for HttpProbeClient {
     }
 }
 
-async fn exchange_http<S>(
-    stream: S,
-    question: &ProbeRequest,
-    until: Instant,
-) -> Result<ProbeResponse, ProbeError>
+async fn exchange_http<S>(stream: S, question: &ProbeRequest, until: Instant) -> Result<ProbeResponse, ProbeError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -161,10 +151,7 @@ where
 }
 
 /// The HTTP request of a probe that must be answered within `left`.
-pub fn build_request(
-    question: &ProbeRequest,
-    left: Duration,
-) -> Result<Request<Empty<Bytes>>, ProbeError> {
+pub fn build_request(question: &ProbeRequest, left: Duration) -> Result<Request<Empty<Bytes>>, ProbeError> {
     let statement = serde_json::to_vec(&question.statement).map_err(|_| ProbeError::Unreachable)?;
     let (rule, within) = (question.rule, left.as_millis());
     let path = format!("{}?rule={rule}&within={within}", headers::PROOF_PATH);

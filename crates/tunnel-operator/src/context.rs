@@ -56,11 +56,7 @@ impl TunnelContext {
 }
 
 /// Tracks proven sessions. When a connector's heartbeat is late, its tunnels are proven at once.
-pub(crate) fn proven_sessions(
-    memory: &TunnelState,
-    proxies: &Trigger,
-    connectors: &Trigger,
-) -> ProvenSessions {
+pub(crate) fn proven_sessions(memory: &TunnelState, proxies: &Trigger, connectors: &Trigger) -> ProvenSessions {
     let (memory, proxies) = (memory.clone(), proxies.clone());
     ProvenSessions::new(connectors, move |connector| {
         for key in memory.expire_proofs(connector) {

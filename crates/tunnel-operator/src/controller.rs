@@ -9,8 +9,7 @@ use aplomb::conditions::ConditionStatus;
 use aplomb::{Action, Cache, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
-    ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, canonical_label, conditions,
-    split_canonical,
+    ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, canonical_label, conditions, split_canonical,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
@@ -77,36 +76,20 @@ fn add_indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
         .index::<HttpProxy>(Scope::default(), BY_CONNECTOR, |proxy| {
             let namespace = proxy.metadata.namespace.as_deref().unwrap_or_default();
             let names = connector_names(proxy);
-            names
-                .iter()
-                .map(|name| format!("{namespace}/{name}"))
-                .collect()
+            names.iter().map(|name| format!("{namespace}/{name}")).collect()
         })
-        .index::<HttpProxy>(Scope::default(), BY_HOSTNAME, |proxy| {
-            proxy.spec.hostnames.clone()
-        })
+        .index::<HttpProxy>(Scope::default(), BY_HOSTNAME, |proxy| proxy.spec.hostnames.clone())
         .index::<HttpProxy>(Scope::default(), BY_LABEL, |proxy| {
             vec![canonical_label(View::meta(proxy).uid)]
         })
-        .index::<Gateway>(
-            Scope::default(),
-            BY_LISTENER,
-            unowned_gateways::listener_hostnames,
-        )
-        .index::<HttpRoute>(
-            Scope::default(),
-            BY_ROUTE,
-            unowned_gateways::route_hostnames,
-        )
+        .index::<Gateway>(Scope::default(), BY_LISTENER, unowned_gateways::listener_hostnames)
+        .index::<HttpRoute>(Scope::default(), BY_ROUTE, unowned_gateways::route_hostnames)
         .index::<HostnameClaim>(Scope::default(), BY_CLAIMANT, |claim| {
             vec![claim.spec.claimant.uid.clone()]
         })
 }
 
-fn watch_inputs(
-    controller: Controller<HttpProxy>,
-    office: &TunnelContext,
-) -> Controller<HttpProxy> {
+fn watch_inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controller<HttpProxy> {
     let (replicas, concerned) = (office.replica_heartbeats.clone(), office.state.clone());
     let heard = office.state.clone();
     controller
@@ -121,10 +104,7 @@ fn watch_inputs(
         .watches::<ConnectorClass>(
             Scope::default(),
             Predicate::changed_by(|class: &ConnectorClass| {
-                (
-                    class.spec.domain.clone(),
-                    class.spec.backend_networks.clone(),
-                )
+                (class.spec.domain.clone(), class.spec.backend_networks.clone())
             }),
             |class, all| {
                 let name = class.metadata.name.as_deref();
@@ -132,37 +112,28 @@ fn watch_inputs(
                 // Reserved hostnames depend on the domains of all classes.
                 let shaped = |hostname: &String| split_canonical(hostname).is_some();
                 all.retain(|proxy| {
-                    Some(&*proxy.spec.connector_class_name) == name
-                        || proxy.spec.hostnames.iter().any(shaped)
+                    Some(&*proxy.spec.connector_class_name) == name || proxy.spec.hostnames.iter().any(shaped)
                 });
                 keys(&all)
             },
         )
-        .watches::<Gateway>(
-            Scope::default(),
-            Predicate::generation_changed(),
-            |gateway, all| {
-                let named = unowned_gateways::listener_hostnames(gateway);
-                let mut asked = with_hostnames(&named, all);
-                if named.iter().any(|it| it == unowned_gateways::WILDCARD) {
-                    // Its routes have hostnames under the wildcard and lose them with it.
-                    let mut under = all.list();
-                    let covered = |hostname: &String| unowned_gateways::covers(gateway, hostname);
-                    under.retain(|proxy| proxy.spec.hostnames.iter().any(covered));
-                    asked.extend(keys(&under));
-                }
-                asked
-            },
-        )
-        .watches::<HttpRoute>(
-            Scope::default(),
-            Predicate::generation_changed(),
-            |route, all| {
-                let ours = unowned_gateways::is_owned_by_proxy(&route.metadata);
-                let named = unowned_gateways::route_hostnames(route);
-                with_hostnames(if ours { &[] } else { &named }, all)
-            },
-        )
+        .watches::<Gateway>(Scope::default(), Predicate::generation_changed(), |gateway, all| {
+            let named = unowned_gateways::listener_hostnames(gateway);
+            let mut asked = with_hostnames(&named, all);
+            if named.iter().any(|it| it == unowned_gateways::WILDCARD) {
+                // Its routes have hostnames under the wildcard and lose them with it.
+                let mut under = all.list();
+                let covered = |hostname: &String| unowned_gateways::covers(gateway, hostname);
+                under.retain(|proxy| proxy.spec.hostnames.iter().any(covered));
+                asked.extend(keys(&under));
+            }
+            asked
+        })
+        .watches::<HttpRoute>(Scope::default(), Predicate::generation_changed(), |route, all| {
+            let ours = unowned_gateways::is_owned_by_proxy(&route.metadata);
+            let named = unowned_gateways::route_hostnames(route);
+            with_hostnames(if ours { &[] } else { &named }, all)
+        })
         .watches::<HostnameClaim>(Scope::default(), Predicate::always(), |claim, all| {
             keys(&all.by_index(BY_HOSTNAME, claim.meta().name))
         })
@@ -188,9 +159,7 @@ fn spec_without_heartbeat(replica: &GatewayReplica) -> aplomb_api::tunnel::Gatew
 
 /// The HTTPProxies that name one of these hostnames.
 fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<ObjectKey> {
-    let asked = hostnames
-        .iter()
-        .flat_map(|it| keys(&all.by_index(BY_HOSTNAME, it)));
+    let asked = hostnames.iter().flat_map(|it| keys(&all.by_index(BY_HOSTNAME, it)));
     asked.collect()
 }
 
@@ -199,11 +168,7 @@ fn keys(all: &[Arc<HttpProxy>]) -> Vec<ObjectKey> {
 }
 
 /// Observes, decides and executes one step, until no step is left.
-async fn reconcile(
-    proxy: &Arc<HttpProxy>,
-    cx: &Context<HttpProxy>,
-    office: &TunnelContext,
-) -> Result<Action> {
+async fn reconcile(proxy: &Arc<HttpProxy>, cx: &Context<HttpProxy>, office: &TunnelContext) -> Result<Action> {
     if proxy.metadata.deletion_timestamp.is_some() {
         // Children are garbage collected, claims are swept, and the object has no finalizer.
         return Ok(Action::Done);
@@ -268,21 +233,13 @@ fn finish_pass(
 ) -> Action {
     let namespace = key.namespace.as_deref();
     let names = connector_names(proxy);
-    let used: BTreeSet<ObjectKey> = names
-        .iter()
-        .map(|name| ObjectKey::new(namespace, name))
-        .collect();
+    let used: BTreeSet<ObjectKey> = names.iter().map(|name| ObjectKey::new(namespace, name)).collect();
     office.state.record_pass(key, used, plan.waiting);
-    let ready = plan
-        .conditions
-        .iter()
-        .find(|it| it.type_ == conditions::READY);
+    let ready = plan.conditions.iter().find(|it| it.type_ == conditions::READY);
     if let (Some(ready), Some(line)) = (ready, &plan.status.timeline) {
         let before = proxy.status.as_ref().and_then(|it| it.timeline.as_ref());
         let said = (ready.status == ConditionStatus::True, &*ready.reason);
-        office
-            .telemetry
-            .record_pass(key, (before, line), said, cx.fence());
+        office.telemetry.record_pass(key, (before, line), said, cx.fence());
     }
     for note in plan.notes {
         cx.publish_event(note);

@@ -48,8 +48,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
     }
     let facts = TunnelAssessment::new(world, &held);
     let conditions = facts.conditions();
-    let standing = child_conditions::child_conditions(&conditions)
-        .filter(|it| child_status_changed(world, it));
+    let standing = child_conditions::child_conditions(&conditions).filter(|it| child_status_changed(world, it));
     let step = next_step(world, &held, &facts, &served);
     let step = step.or_else(|| standing.as_ref().map(|_| TunnelStep::Report));
     let ready = conditions
@@ -99,9 +98,7 @@ fn next_step(
     if facts.is_provable() && progress.probes < MAX_PROBES {
         let subject = probe_subject(world, served);
         let evidence = world.probe_result.as_ref();
-        let holds = |it: &&ProbeResult| {
-            it.is_current(&subject, world.instant) && !is_inconclusive(world, it)
-        };
+        let holds = |it: &&ProbeResult| it.is_current(&subject, world.instant) && !is_inconclusive(world, it);
         if evidence.filter(holds).is_none() {
             return Some(TunnelStep::Prove);
         }
@@ -136,8 +133,7 @@ fn requeue_after(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
 /// The plan for a spec that cannot be served.
 fn rejected_plan(world: &Observed, reason: &'static str, message: &str, finally: bool) -> Plan {
     let conditions = conditions::rejected_conditions(reason, message);
-    let standing = child_conditions::child_conditions(&conditions)
-        .filter(|it| child_status_changed(world, it));
+    let standing = child_conditions::child_conditions(&conditions).filter(|it| child_status_changed(world, it));
     let status = world.proxy.status.clone().unwrap_or_default();
     Plan {
         step: standing.as_ref().map(|_| TunnelStep::Report),
@@ -165,11 +161,7 @@ fn connector_names(world: &Observed) -> Option<String> {
 }
 
 fn gateway_addresses(world: &Observed) -> Vec<String> {
-    let mut all: Vec<String> = world
-        .replicas
-        .iter()
-        .map(|replica| replica.listen.clone())
-        .collect();
+    let mut all: Vec<String> = world.replicas.iter().map(|replica| replica.listen.clone()).collect();
     all.sort_unstable();
     all.dedup();
     all

@@ -126,19 +126,12 @@ impl ProbeResult {
 /// A tunnel that has failed for a while is probed no more often than a healthy one: other signals report a
 /// return, and many failed tunnels must not delay the others. An origin gives no signal, so its probes
 /// continue at the short delay.
-pub(crate) fn next_probe_delay(
-    interval: Duration,
-    failures: u32,
-    gone: bool,
-    fraction: f64,
-) -> Duration {
+pub(crate) fn next_probe_delay(interval: Duration, failures: u32, gone: bool, fraction: f64) -> Duration {
     match failures {
         0 => interval.mul_f64(0.45 + 0.1 * fraction),
         failures if gone && failures > QUICK_RETRIES => interval.mul_f64(0.55 + 0.1 * fraction),
         failures => {
-            let doubled = RETRY_DELAYS
-                .0
-                .saturating_mul(1 << failures.min(6).saturating_sub(1));
+            let doubled = RETRY_DELAYS.0.saturating_mul(1 << failures.min(6).saturating_sub(1));
             doubled
                 .min(RETRY_DELAYS.1)
                 .min(interval)
@@ -158,11 +151,7 @@ pub(crate) fn probe_subject(world: &Observed, hostnames: &[String]) -> String {
             json!([at, it.lost, it.relays])
         })
         .collect();
-    let secrets: Vec<_> = world
-        .replicas
-        .iter()
-        .map(|it| &it.applied.secrets)
-        .collect();
+    let secrets: Vec<_> = world.replicas.iter().map(|it| &it.applied.secrets).collect();
     let connectors: Vec<_> = world
         .connectors
         .values()
@@ -199,8 +188,7 @@ mod tests {
     }
 
     fn no_response() -> Result<(), ProbeFailure> {
-        Err(ProbeFailure::new("ProofFailed", "no answer")
-            .with_ambiguity(Some(Ambiguity::NoResponse)))
+        Err(ProbeFailure::new("ProofFailed", "no answer").with_ambiguity(Some(Ambiguity::NoResponse)))
     }
 
     #[test]
@@ -209,10 +197,7 @@ mod tests {
         let seconds = |seconds| proof.at + Duration::from_secs(seconds);
         let held = probe_result(seconds(8), no_response()).merge_previous(Some(&proof), INTERVAL);
         assert!(held.is_success() && held.at == proof.at && held.failures == 1);
-        assert!(
-            !held.is_current("web", seconds(9)),
-            "it is tried again soon"
-        );
+        assert!(!held.is_current("web", seconds(9)), "it is tried again soon");
         let late = probe_result(seconds(9), no_response()).merge_previous(Some(&held), INTERVAL);
         assert!(!late.is_success(), "and reported within the interval");
     }
@@ -245,14 +230,8 @@ mod tests {
     fn a_failed_proof_is_repeated_soon_and_one_that_keeps_failing_at_the_usual_pace() {
         let interval = Duration::from_secs(10);
         assert!(next_probe_delay(interval, 1, true, 1.0) <= Duration::from_millis(100));
-        assert!(
-            (1..200)
-                .all(|failures| next_probe_delay(interval, failures, false, 1.0) <= RETRY_DELAYS.1)
-        );
-        assert!(
-            (1..=QUICK_RETRIES)
-                .all(|failures| next_probe_delay(interval, failures, true, 1.0) <= RETRY_DELAYS.1)
-        );
+        assert!((1..200).all(|failures| next_probe_delay(interval, failures, false, 1.0) <= RETRY_DELAYS.1));
+        assert!((1..=QUICK_RETRIES).all(|failures| next_probe_delay(interval, failures, true, 1.0) <= RETRY_DELAYS.1));
         assert!(next_probe_delay(interval, QUICK_RETRIES + 1, true, 0.0) > Duration::from_secs(5));
     }
 }

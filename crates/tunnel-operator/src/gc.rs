@@ -23,10 +23,9 @@ const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Deletes claims whose claimant is gone. UIDs are never reused, so a claimant that does not exist on the
 /// server will not return.
 pub(crate) fn claim_controller() -> Controller<HostnameClaim> {
-    Controller::new(
-        "aplomb-claims",
-        |claim: Arc<HostnameClaim>, cx| async move { collect_claim(&claim, &cx).await },
-    )
+    Controller::new("aplomb-claims", |claim: Arc<HostnameClaim>, cx| async move {
+        collect_claim(&claim, &cx).await
+    })
     .without_status()
     .index::<HostnameClaim>(Scope::default(), BY_CLAIMANT, |claim: &HostnameClaim| {
         vec![claim.spec.claimant.uid.clone()]
@@ -67,22 +66,16 @@ pub(crate) async fn claimant_exists(client: &kube::Client, claimant: &Claimant) 
 /// Deletes the records of dead gateways. Also reads a late gateway from the API server before it counts as
 /// dead, because a broken watch shows no heartbeats either.
 pub(crate) fn replica_controller(office: &TunnelContext) -> Controller<GatewayReplica> {
-    let (run, heard) = (
-        office.replica_heartbeats.clone(),
-        office.replica_heartbeats.clone(),
-    );
+    let (run, heard) = (office.replica_heartbeats.clone(), office.replica_heartbeats.clone());
     let gone = office.clone();
     let scope = Scope {
         namespace: Some(office.namespace.to_string()),
         ..Scope::default()
     };
-    Controller::new(
-        "aplomb-replicas",
-        move |replica: Arc<GatewayReplica>, cx| {
-            let pulses = run.clone();
-            async move { reconcile_replica(&replica, &cx, &pulses).await }
-        },
-    )
+    Controller::new("aplomb-replicas", move |replica: Arc<GatewayReplica>, cx| {
+        let pulses = run.clone();
+        async move { reconcile_replica(&replica, &cx, &pulses).await }
+    })
     .without_status()
     .in_scope(scope)
     .predicate(Predicate::unless_same(
@@ -153,9 +146,7 @@ async fn confirm_replica(cx: &Context<GatewayReplica>, key: &ObjectKey, pulses: 
         }
         Ok(Ok(None)) => {}
         // A failed read does not bring a dead gateway back.
-        Ok(Err(_)) | Err(_) if matches!(replica_stage(pulses, key), ReplicaStage::Late(_)) => {
-            pulses.extend_grace(key)
-        }
+        Ok(Err(_)) | Err(_) if matches!(replica_stage(pulses, key), ReplicaStage::Late(_)) => pulses.extend_grace(key),
         Ok(Err(_)) | Err(_) => {}
     }
 }

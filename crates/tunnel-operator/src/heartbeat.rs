@@ -122,8 +122,7 @@ impl HeartbeatRecord {
     /// When it expires without another heartbeat.
     pub(crate) fn expires_at(&self) -> Instant {
         let until = self.seen_at + self.heartbeat.lease;
-        self.grace_until
-            .map_or(until, |forgiven| forgiven.max(until))
+        self.grace_until.map_or(until, |forgiven| forgiven.max(until))
     }
 
     /// A watch that lags behind a read returns heartbeats that were already recorded.
@@ -258,10 +257,7 @@ mod tests {
         advance(SECONDS(10)).await;
         assert!(pulses.is_plain_heartbeat(&beats[1], &beats[2]));
         let seen = pulses.last_heartbeat(&key()).expect("recorded");
-        assert_eq!(
-            (seen.seen_at, seen.unchanged_since_start),
-            (began + SECONDS(10), false)
-        );
+        assert_eq!((seen.seen_at, seen.unchanged_since_start), (began + SECONDS(10), false));
         assert_eq!(seen.expires_at(), began + SECONDS(40));
     }
 
@@ -287,10 +283,7 @@ mod tests {
         }
         advance(SECONDS(20)).await;
         assert!(!pulses.record(&beats[0]));
-        assert_eq!(
-            pulses.last_heartbeat(&key()).expect("recorded").seen_at,
-            began
-        );
+        assert_eq!(pulses.last_heartbeat(&key()).expect("recorded").seen_at, began);
     }
 
     #[tokio::test(start_paused = true)]
@@ -299,14 +292,7 @@ mod tests {
         let (held, other) = (lease("00:00:00", "a"), lease("00:00:10", "b"));
         assert!(!pulses.is_plain_heartbeat(&held, &other));
         assert!(!pulses.is_plain_heartbeat(&other, &lease("00:00:10", "")));
-        assert_eq!(
-            pulses
-                .last_heartbeat(&key())
-                .expect("recorded")
-                .heartbeat
-                .holder,
-            None
-        );
+        assert_eq!(pulses.last_heartbeat(&key()).expect("recorded").heartbeat.holder, None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -314,10 +300,7 @@ mod tests {
         let pulses = HeartbeatTracker::default();
         let beats = ["00:00:00", "00:00:10", "00:01:00"].map(|at| lease(at, "a"));
         pulses.record(&beats[0]);
-        assert!(
-            !pulses.is_plain_heartbeat(&beats[0], &beats[1]),
-            "the first change"
-        );
+        assert!(!pulses.is_plain_heartbeat(&beats[0], &beats[1]), "the first change");
         advance(SECONDS(30)).await;
         assert!(!pulses.is_plain_heartbeat(&beats[1], &beats[2]));
     }

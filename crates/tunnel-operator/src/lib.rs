@@ -27,8 +27,6 @@ mod verify;
 mod views;
 mod world;
 
-pub use client::{
-    HttpProbeClient, ProbeClient, ProbeError, ProbeRequest, ProbeResponse, build_request,
-};
+pub use client::{HttpProbeClient, ProbeClient, ProbeError, ProbeRequest, ProbeResponse, build_request};
 pub use operator::{TunnelDeps, TunnelSettings, operator, run};
 pub use telemetry::TunnelMetrics;

@@ -45,10 +45,7 @@ async fn a_proof_stands_in_for_a_lease_that_expired() {
     let mut it = signals(began, SECONDS(31));
     it.last_proof = Some(began + SECONDS(20));
     let judgement = decide_liveness(&it);
-    assert_eq!(
-        (judgement.online, judgement.reason),
-        (true, reasons::SESSION_ALIVE)
-    );
+    assert_eq!((judgement.online, judgement.reason), (true, reasons::SESSION_ALIVE));
     assert_eq!(judgement.recheck_after, Some(SECONDS(19)));
     it.now = began + SECONDS(50);
     assert_eq!(decision(&it), (false, reasons::EXPIRED));
@@ -91,10 +88,7 @@ async fn what_was_expired_before_the_start_needs_a_new_heartbeat() {
     let began = Instant::now();
     let mut it = signals(began, SECONDS(0));
     it.was_online = Some(false);
-    it.lease = it.lease.map(|lease| LeaseSignal {
-        until: None,
-        ..lease
-    });
+    it.lease = it.lease.map(|lease| LeaseSignal { until: None, ..lease });
     assert_eq!(decision(&it), (false, reasons::EXPIRED));
     (it.lease, it.known) = (None, false);
     assert_eq!(decision(&it), (false, reasons::NEVER_SEEN));

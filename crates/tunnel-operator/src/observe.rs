@@ -8,8 +8,8 @@ use std::time::Duration;
 use aplomb::{Cache, Context, Freshness, ObjectKey, Result, View};
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{
-    CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, conditions as kinds,
-    labels, reasons, split_canonical,
+    CLASS, Claimant, ConnectorClass, GatewayReplica, HostnameClaim, HttpProxy, conditions as kinds, labels, reasons,
+    split_canonical,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -18,16 +18,13 @@ use crate::context::TunnelContext;
 use crate::report::is_child;
 use crate::unowned_gateways;
 use crate::views::ConnectorView;
-use crate::world::{
-    ClaimState, Observed, ObservedConnector, ObservedReplica, Progress, UnownedGateway,
-};
+use crate::world::{ClaimState, Observed, ObservedConnector, ObservedReplica, Progress, UnownedGateway};
 
 /// How long a watch may be disconnected: as long as a gateway's heartbeat is valid.
 const MAX_WATCH_OUTAGE: Duration = Duration::from_secs(15);
 
 /// The reason used for a route that is listed without one.
-const UNLISTED_REASON: &str =
-    "too many routes are omitted to list each reason; fix the routes with a reason first";
+const UNLISTED_REASON: &str = "too many routes are omitted to list each reason; fix the routes with a reason first";
 
 /// The index of claims by the UID of the claimant.
 pub(crate) const BY_CLAIMANT: &str = "claimant";
@@ -69,8 +66,7 @@ impl Observer<'_> {
             connectors: self.observed_connectors(connectors),
             replicas: self.live_replicas(replicas, now),
             child_status_reported: self.child_status_reported()?,
-            fresh: is_trusted(&replicas.freshness(), now)
-                && is_trusted(&connectors.freshness(), now),
+            fresh: is_trusted(&replicas.freshness(), now) && is_trusted(&connectors.freshness(), now),
             progress: progress.clone(),
             probe_result: self.office.state.probe_result(self.key),
         })
@@ -89,10 +85,7 @@ impl Observer<'_> {
     /// exist.
     fn domain(&self) -> Result<Option<String>> {
         let class = &self.proxy.spec.connector_class_name;
-        let found = self
-            .cx
-            .cache::<ConnectorClass>()?
-            .get(&ObjectKey::new(None, class));
+        let found = self.cx.cache::<ConnectorClass>()?.get(&ObjectKey::new(None, class));
         let known = found.is_some() || class == CLASS;
         let own = || self.office.domain.to_string();
         let domain = found.and_then(|class| class.spec.domain.clone());
@@ -121,12 +114,10 @@ impl Observer<'_> {
         let proxies = self.cx.cache::<HttpProxy>()?;
         let another = |label: &str| {
             let all = proxies.by_index(BY_LABEL, label);
-            all.iter()
-                .any(|it| View::meta(&**it).uid != self.proxy_uid())
+            all.iter().any(|it| View::meta(&**it).uid != self.proxy_uid())
         };
         let hostnames = self.proxy.spec.hostnames.iter();
-        let given =
-            hostnames.filter(|it| split_canonical(it).is_some_and(|(label, _)| another(label)));
+        let given = hostnames.filter(|it| split_canonical(it).is_some_and(|(label, _)| another(label)));
         Ok(given.cloned().collect())
     }
 
@@ -134,36 +125,21 @@ impl Observer<'_> {
         self.proxy.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    fn claim_states(
-        &self,
-        all: &Cache<HostnameClaim>,
-        progress: &Progress,
-    ) -> Result<BTreeMap<String, ClaimState>> {
+    fn claim_states(&self, all: &Cache<HostnameClaim>, progress: &Progress) -> Result<BTreeMap<String, ClaimState>> {
         let proxies = self.cx.cache::<HttpProxy>()?;
         let hostnames = self.proxy.spec.hostnames.iter();
         let seen = |hostname: &String| {
             let cached = all.get(&ObjectKey::new(None, hostname));
             let rival = || progress.other_claims.get(hostname).cloned().map(Arc::new);
             let claim = cached.or_else(rival);
-            let seen = claim.map_or(ClaimState::Free, |claim| {
-                self.claim_state(&claim, proxies, progress)
-            });
+            let seen = claim.map_or(ClaimState::Free, |claim| self.claim_state(&claim, proxies, progress));
             (hostname.clone(), seen)
         };
         Ok(hostnames.map(seen).collect())
     }
 
-    fn claim_state(
-        &self,
-        claim: &HostnameClaim,
-        proxies: &Cache<HttpProxy>,
-        progress: &Progress,
-    ) -> ClaimState {
-        let Claimant {
-            namespace,
-            name,
-            uid,
-        } = &claim.spec.claimant;
+    fn claim_state(&self, claim: &HostnameClaim, proxies: &Cache<HttpProxy>, progress: &Progress) -> ClaimState {
+        let Claimant { namespace, name, uid } = &claim.spec.claimant;
         if uid == self.proxy_uid() {
             let (version, uid) = (&claim.metadata.resource_version, &claim.metadata.uid);
             let known = |it: &Option<String>| it.clone().unwrap_or_default();
@@ -183,10 +159,7 @@ impl Observer<'_> {
 
     /// The Gateways without an HTTPProxy that have hostnames of the spec. One that certainly precedes our
     /// claim takes precedence over others.
-    fn unowned_gateways(
-        &self,
-        claims: &Cache<HostnameClaim>,
-    ) -> Result<BTreeMap<String, UnownedGateway>> {
+    fn unowned_gateways(&self, claims: &Cache<HostnameClaim>) -> Result<BTreeMap<String, UnownedGateway>> {
         let (gateways, routes) = (self.cx.cache::<Gateway>()?, self.cx.cache::<HttpRoute>()?);
         let wildcards = gateways.by_index(BY_LISTENER, unowned_gateways::WILDCARD);
         let seen = |hostname: &String| {
@@ -196,9 +169,7 @@ impl Observer<'_> {
                 .by_index(BY_LISTENER, hostname)
                 .iter()
                 .filter(|it| !self.is_own(it))
-                .map(|it| {
-                    unowned_gateway(it, unowned_gateways::is_older_than(it, claimed.as_ref()))
-                })
+                .map(|it| unowned_gateway(it, unowned_gateways::is_older_than(it, claimed.as_ref())))
                 .collect();
             let routes = routes.by_index(BY_ROUTE, hostname);
             let routed = wildcards.iter().filter(|gateway| {
@@ -230,10 +201,7 @@ impl Observer<'_> {
         names.filter(|name| !wanted.contains(name)).collect()
     }
 
-    fn observed_connectors(
-        &self,
-        all: &Cache<ConnectorView>,
-    ) -> BTreeMap<String, Option<ObservedConnector>> {
+    fn observed_connectors(&self, all: &Cache<ConnectorView>) -> BTreeMap<String, Option<ObservedConnector>> {
         let seen = |name: &String| {
             let found = all.get(&ObjectKey::new(self.key.namespace.as_deref(), name));
             let found = found.filter(|it| !it.meta().deleting);
@@ -245,17 +213,14 @@ impl Observer<'_> {
             })
         };
         let names = connector_names(self.proxy);
-        names
-            .iter()
-            .map(|name| (name.clone(), seen(name)))
-            .collect()
+        names.iter().map(|name| (name.clone(), seen(name))).collect()
     }
 
     fn live_replicas(&self, all: &Cache<GatewayReplica>, now: Instant) -> Vec<ObservedReplica> {
         let all = all.list();
-        let live = all.iter().filter(|it| {
-            !View::meta(&***it).deleting && self.office.replica_heartbeats.is_live(it, now)
-        });
+        let live = all
+            .iter()
+            .filter(|it| !View::meta(&***it).deleting && self.office.replica_heartbeats.is_live(it, now));
         live.map(|it| self.observed_replica(it)).collect()
     }
 
@@ -276,8 +241,7 @@ impl Observer<'_> {
                 let urls = all.iter().filter_map(|relay| relay.parse().ok());
                 urls.collect()
             }),
-            quarantined: quarantined
-                .map(|(_, _, reason)| reason.unwrap_or(UNLISTED_REASON).to_owned()),
+            quarantined: quarantined.map(|(_, _, reason)| reason.unwrap_or(UNLISTED_REASON).to_owned()),
             quarantine_list_incomplete: quarantined.is_none() && spec.is_incomplete(namespace),
             lost: spec.lost_sessions().any(uses),
         }

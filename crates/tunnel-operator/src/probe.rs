@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{Backend, ConnectionDetails, reasons};
-use aplomb_api::wire::{
-    ConnectorId, OriginState, Proof, ProofStatement, probe_timeout as patience,
-};
+use aplomb_api::wire::{ConnectorId, OriginState, Proof, ProofStatement, probe_timeout as patience};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
@@ -57,10 +55,7 @@ struct ListenerResult {
 impl TunnelProber {
     pub(crate) fn new(ask: Arc<dyn ProbeClient>, seed: u64) -> Self {
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
-        Self {
-            client: ask,
-            random,
-        }
+        Self { client: ask, random }
     }
 
     /// Proves the tunnel of `world`. A failed round is retried once at once, because a recent change may not
@@ -81,12 +76,7 @@ impl TunnelProber {
         self.probe_round(world, hostnames, patience).await
     }
 
-    async fn probe_round(
-        &self,
-        world: &Observed,
-        hostnames: &[String],
-        patience: Duration,
-    ) -> ProbeResult {
+    async fn probe_round(&self, world: &Observed, hostnames: &[String], patience: Duration) -> ProbeResult {
         let asked = build_probes(world, hostnames, patience);
         let answers = join_all(asked.iter().map(|asked| self.send_probe(asked))).await;
         let interval = world.proxy.spec.proof_interval.0;
@@ -109,8 +99,7 @@ impl TunnelProber {
             evidence.failures = same.map_or(0, |it| it.failures).saturating_add(1);
         }
         let gone = evidence.tunnel.is_err();
-        evidence.next_probe_after =
-            next_probe_delay(interval, evidence.failures, gone, self.jitter_fraction());
+        evidence.next_probe_after = next_probe_delay(interval, evidence.failures, gone, self.jitter_fraction());
         evidence
     }
 
@@ -141,23 +130,14 @@ impl fmt::Debug for TunnelProber {
 /// The connectors that returned a valid proof in `evidence`, by name.
 pub(crate) fn answered_connectors<'a>(world: &'a Observed, evidence: &ProbeResult) -> Vec<&'a str> {
     let signed = evidence.tunnel.is_ok();
-    let all = world
-        .connectors
-        .iter()
-        .filter(|(_, seen)| signed && seen.is_some());
+    let all = world.connectors.iter().filter(|(_, seen)| signed && seen.is_some());
     all.map(|(name, _)| name.as_str()).collect()
 }
 
 /// Every hostname with the first rule that has a backend, and the first hostname with every other.
-fn build_probes<'a>(
-    world: &'a Observed,
-    hostnames: &[String],
-    patience: Duration,
-) -> Vec<PendingProbe<'a>> {
+fn build_probes<'a>(world: &'a Observed, hostnames: &[String], patience: Duration) -> Vec<PendingProbe<'a>> {
     let rules = &world.proxy.spec.rules;
-    let mut backed: Vec<usize> = (0..rules.len())
-        .filter(|it| !rules[*it].backends.is_empty())
-        .collect();
+    let mut backed: Vec<usize> = (0..rules.len()).filter(|it| !rules[*it].backends.is_empty()).collect();
     if backed.is_empty() {
         backed.push(0);
     }
@@ -232,9 +212,7 @@ fn probe_request(
             tunnel: meta.uid.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or_default(),
             connector: expected_connector(world, agent),
-            session: agent
-                .map(|it| it.details.session.clone())
-                .unwrap_or_default(),
+            session: agent.map(|it| it.details.session.clone()).unwrap_or_default(),
         },
         timeout: patience,
     }
@@ -253,8 +231,7 @@ fn record_outcome(evidence: &mut ProbeResult, asked: &PendingProbe<'_>, shown: L
     }
     let Err(failure) = shown.tunnel else { return };
     // An explicit failure takes precedence over a timeout.
-    let louder = failure.ambiguity != Some(Ambiguity::NoResponse)
-        && evidence.has_ambiguity(Ambiguity::NoResponse);
+    let louder = failure.ambiguity != Some(Ambiguity::NoResponse) && evidence.has_ambiguity(Ambiguity::NoResponse);
     let certificate = [reasons::CERTIFICATE_MISSING, reasons::CERTIFICATE_INVALID];
     if asked.request.tls && certificate.contains(&failure.reason) {
         if !matches!(evidence.certificates, Some(Err(_))) {
@@ -284,16 +261,13 @@ fn transport_failure(error: ProbeError, asked: &PendingProbe<'_>) -> ProbeFailur
             reasons::GATEWAY_UNREACHABLE,
             format!("gateway {name} does not accept connections on its listener"),
         ),
-        ProbeError::TimedOut => ProbeFailure::new(
-            reasons::PROOF_FAILED,
-            format!("gateway {name} did not respond in time"),
-        )
-        .with_ambiguity(Some(Ambiguity::NoResponse)),
+        ProbeError::TimedOut => {
+            ProbeFailure::new(reasons::PROOF_FAILED, format!("gateway {name} did not respond in time"))
+                .with_ambiguity(Some(Ambiguity::NoResponse))
+        }
         ProbeError::NoCertificate => ProbeFailure::new(
             reasons::CERTIFICATE_MISSING,
-            format!(
-                "gateway {name} has no certificate for {hostname}: check that the kubernetes.io/tls Secret exists"
-            ),
+            format!("gateway {name} has no certificate for {hostname}: check that the kubernetes.io/tls Secret exists"),
         ),
         ProbeError::WrongCertificate => ProbeFailure::new(
             reasons::CERTIFICATE_INVALID,
@@ -315,12 +289,7 @@ fn check_response(answer: &ProbeResponse, asked: &PendingProbe<'_>) -> ListenerR
     let proof: Option<Proof> = serde_json::from_slice(&answer.body).ok();
     let checked = proof.map(|proof| {
         let gateway = &asked.replica.endpoint_id;
-        verify_proof(
-            &proof,
-            &asked.request.statement,
-            gateway,
-            &agent.details.public_key.id,
-        )
+        verify_proof(&proof, &asked.request.statement, gateway, &agent.details.public_key.id)
     });
     let refused = |message: &str| ProbeFailure::new(reasons::PROOF_REFUSED, message);
     match checked {
@@ -333,10 +302,7 @@ fn check_response(answer: &ProbeResponse, asked: &PendingProbe<'_>) -> ListenerR
             origin: None,
         },
         None if speaks_older_protocol(asked) => ListenerResult {
-            tunnel: Err(ProbeFailure::new(
-                reasons::PROOF_FAILED,
-                older_protocol_message(asked),
-            )),
+            tunnel: Err(ProbeFailure::new(reasons::PROOF_FAILED, older_protocol_message(asked))),
             origin: None,
         },
         None => ListenerResult {
@@ -350,10 +316,7 @@ fn check_response(answer: &ProbeResponse, asked: &PendingProbe<'_>) -> ListenerR
 fn gateway_refusal(answer: &ProbeResponse, asked: &PendingProbe<'_>) -> ListenerResult {
     let name = &asked.replica.name;
     let word = answer.reason.as_deref().unwrap_or("no reason given");
-    let message = format!(
-        "gateway {name} responded with {}: {word}",
-        answer.status.as_u16()
-    );
+    let message = format!("gateway {name} responded with {}: {word}", answer.status.as_u16());
     let (reason, message) = match (word, asked.agent) {
         ("ConnectorOffline", _) => (reasons::CONNECTOR_OFFLINE, message),
         ("OriginTimeout", Some(agent)) => {
@@ -361,9 +324,7 @@ fn gateway_refusal(answer: &ProbeResponse, asked: &PendingProbe<'_>) -> Listener
             let message = format!("agent {agent:?} did not respond to gateway {name} in time");
             (reasons::CONNECTOR_OFFLINE, message)
         }
-        ("OriginNotExposed", Some(agent)) => {
-            (reasons::ORIGIN_NOT_EXPOSED, not_exposed_message(agent))
-        }
+        ("OriginNotExposed", Some(agent)) => (reasons::ORIGIN_NOT_EXPOSED, not_exposed_message(agent)),
         ("Unauthorised", Some(_)) if speaks_older_protocol(asked) => {
             (reasons::PROOF_FAILED, older_protocol_message(asked))
         }
@@ -371,8 +332,7 @@ fn gateway_refusal(answer: &ProbeResponse, asked: &PendingProbe<'_>) -> Listener
         ("Unauthorised", None) => (reasons::ORIGIN_UNREACHABLE, network_closed_message(asked)),
         ("OriginTimeout", None) => {
             let rule = asked.request.rule;
-            let message =
-                format!("gateway {name} could not connect to the backend of rule {rule} in time");
+            let message = format!("gateway {name} could not connect to the backend of rule {rule} in time");
             (reasons::ORIGIN_UNREACHABLE, message)
         }
         ("OriginUnreachable", None) => {
@@ -421,10 +381,7 @@ fn copied_key_message(agent: ProbedAgent<'_>) -> String {
 
 /// The gateway is not allowed to dial the backend.
 fn network_closed_message(asked: &PendingProbe<'_>) -> String {
-    let (rule, class) = (
-        asked.request.rule,
-        &asked.world.proxy.spec.connector_class_name,
-    );
+    let (rule, class) = (asked.request.rule, &asked.world.proxy.spec.connector_class_name);
     format!(
         "gateways may not dial the backend of rule {rule}: add its network to spec.backendNetworks of \
          ConnectorClass {class}"
@@ -464,9 +421,7 @@ mod tests {
                 details: &ConnectionDetails::default(),
                 backend: &backend,
             };
-            let message = format!(
-                "agent \"laptop\" does not expose {expected}; restart it with --expose {expected}"
-            );
+            let message = format!("agent \"laptop\" does not expose {expected}; restart it with --expose {expected}");
             assert_eq!(not_exposed_message(agent), message);
             let read: aplomb_tunnel_agent::ExposedTarget = expected.parse().expect("a target");
             let exposed = aplomb_tunnel_agent::ExposedTargets::new(vec![read]);

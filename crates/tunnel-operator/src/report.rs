@@ -16,15 +16,9 @@ pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
 }
 
 /// The status of a Gateway.
-pub(crate) fn gateway_status(
-    gateway: &Gateway,
-    standing: &ChildConditions,
-    world: &Observed,
-) -> Value {
+pub(crate) fn gateway_status(gateway: &Gateway, standing: &ChildConditions, world: &Observed) -> Value {
     let had = gateway.status.as_ref();
-    let had = had
-        .and_then(|it| it.conditions.as_deref())
-        .unwrap_or_default();
+    let had = had.and_then(|it| it.conditions.as_deref()).unwrap_or_default();
     let generation = gateway.metadata.generation;
     json!({
         "conditions": [
@@ -35,17 +29,10 @@ pub(crate) fn gateway_status(
 }
 
 /// The status of an HTTPRoute.
-pub(crate) fn route_status(
-    route: &HttpRoute,
-    standing: &ChildConditions,
-    world: &Observed,
-) -> Value {
+pub(crate) fn route_status(route: &HttpRoute, standing: &ChildConditions, world: &Observed) -> Value {
     let parents = route.status.iter().flat_map(|it| &it.parents);
     let mut ours = parents.filter(|it| it.controller_name == CONTROLLER);
-    let had = ours
-        .next()
-        .map(|it| it.conditions.as_slice())
-        .unwrap_or_default();
+    let had = ours.next().map(|it| it.conditions.as_slice()).unwrap_or_default();
     let generation = route.metadata.generation;
     json!({
         "parents": [{

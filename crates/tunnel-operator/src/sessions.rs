@@ -27,10 +27,7 @@ struct ProofTimes {
 
 impl ProvenSessions {
     /// Triggers `connectors`, and starts proofs with `prove`, which must not block.
-    pub(crate) fn new(
-        connectors: &Trigger,
-        prove: impl Fn(&ObjectKey) + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn new(connectors: &Trigger, prove: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
         Self {
             known: Arc::default(),
             connector_trigger: connectors.clone(),

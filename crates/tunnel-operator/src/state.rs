@@ -72,12 +72,7 @@ impl TunnelState {
     }
 
     /// Records the end of a pass: the connectors the tunnel uses, and whether it waits for gateways.
-    pub(crate) fn record_pass(
-        &self,
-        key: &ObjectKey,
-        connectors: BTreeSet<ObjectKey>,
-        waiting: bool,
-    ) {
+    pub(crate) fn record_pass(&self, key: &ObjectKey, connectors: BTreeSet<ObjectKey>, waiting: bool) {
         let mut known = self.lock();
         known.connectors.insert(key.clone(), connectors);
         match waiting {
@@ -105,11 +100,7 @@ impl TunnelState {
     pub(crate) fn record_connector(&self, connector: &ConnectorView) {
         let key = connector.meta().key();
         let mut known = self.lock();
-        if !known
-            .reachability
-            .get(&key)
-            .is_some_and(|it| it.is_of(connector))
-        {
+        if !known.reachability.get(&key).is_some_and(|it| it.is_of(connector)) {
             known.reachability.insert(key, Reachability::new(connector));
         }
     }
@@ -119,19 +110,12 @@ impl TunnelState {
         let known = self.lock();
         let heard = known.reachability.get(&connector.meta().key());
         let heard = heard.filter(|it| it.is_of(connector));
-        heard
-            .map_or(connector.meta().version, |it| &it.version)
-            .to_owned()
+        heard.map_or(connector.meta().version, |it| &it.version).to_owned()
     }
 
     /// The revision at which a child of a tunnel last changed. Status reports give the child new versions,
     /// which gateways need not acknowledge. The tunnel's status has the same value once it has been written.
-    pub(crate) fn child_revision(
-        &self,
-        tunnel: &ObjectKey,
-        child: ChildRevision,
-        changed: bool,
-    ) -> ChildRevision {
+    pub(crate) fn child_revision(&self, tunnel: &ObjectKey, child: ChildRevision, changed: bool) -> ChildRevision {
         let mut known = self.lock();
         let all = known.children.entry(tunnel.clone()).or_default();
         let same = |it: &ChildRevision| it.kind == child.kind && it.name == child.name;
@@ -176,11 +160,7 @@ impl TunnelState {
     /// The tunnels that a gateway's report concerns. If the gateway is added, removed or changes its address,
     /// all of them. Otherwise those that wait for it, those with a certificate if it has loaded a Secret, and
     /// those whose session or route it gained or lost.
-    pub(crate) fn affected_by(
-        &self,
-        replica: &GatewayReplica,
-        all: &Cache<HttpProxy>,
-    ) -> Vec<ObjectKey> {
+    pub(crate) fn affected_by(&self, replica: &GatewayReplica, all: &Cache<HttpProxy>) -> Vec<ObjectKey> {
         let (uid, new) = (View::meta(replica).uid, &replica.spec);
         let old = self.lock().replicas.insert(uid.to_owned(), new.clone());
         let place = |spec: &GatewayReplicaSpec| {
@@ -199,10 +179,7 @@ impl TunnelState {
         }
         let (was, is): (BTreeSet<_>, BTreeSet<_>) = (lost_connectors(&old), lost_connectors(new));
         for connector in was.symmetric_difference(&is) {
-            concerned.extend(matching_keys(
-                &all.by_index(BY_CONNECTOR, connector),
-                |_| true,
-            ));
+            concerned.extend(matching_keys(&all.by_index(BY_CONNECTOR, connector), |_| true));
         }
         let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(ObjectKey, Option<String>)> {
             let all = spec.quarantined_routes();
@@ -229,8 +206,7 @@ impl TunnelState {
 
 fn lost_connectors(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
     let all = spec.lost_sessions();
-    all.map(|(namespace, name, _)| format!("{namespace}/{name}"))
-        .collect()
+    all.map(|(namespace, name, _)| format!("{namespace}/{name}")).collect()
 }
 
 fn matching_keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<ObjectKey> {
@@ -253,28 +229,13 @@ mod tests {
 
     #[test]
     fn a_child_keeps_its_version_until_it_is_written_again() {
-        let (memory, tunnel) = (
-            TunnelState::default(),
-            ObjectKey::new(Some("default"), "web"),
-        );
+        let (memory, tunnel) = (TunnelState::default(), ObjectKey::new(Some("default"), "web"));
         let version = |child, changed| memory.child_revision(&tunnel, child, changed).version;
         assert_eq!(version(route("7", "a"), true), "7");
-        assert_eq!(
-            version(route("9", "a"), false),
-            "7",
-            "our own status report"
-        );
-        assert_eq!(
-            version(route("12", "a"), true),
-            "12",
-            "another writer was corrected"
-        );
+        assert_eq!(version(route("9", "a"), false), "7", "our own status report");
+        assert_eq!(version(route("12", "a"), true), "12", "another writer was corrected");
         assert_eq!(version(route("15", "b"), true), "15", "another spec");
         memory.on_tunnel_deleted(&tunnel);
-        assert_eq!(
-            version(route("20", "b"), false),
-            "20",
-            "no recorded version"
-        );
+        assert_eq!(version(route("20", "b"), false), "20", "no recorded version");
     }
 }

@@ -18,9 +18,7 @@ use tracing::{debug, info};
 use crate::evidence::ProbeResult;
 
 /// From one write to the patience of a user.
-const STAGE_BUCKETS: [f64; 12] = [
-    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0,
-];
+const STAGE_BUCKETS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0];
 
 /// The metrics of the operator. Clones share the state.
 #[derive(Clone, Debug, Default)]
@@ -63,16 +61,12 @@ impl TunnelMetrics {
         ledger.fence.get_or_insert_with(|| fence.clone());
         for (stage, took) in reached_stages(lines.0, lines.1) {
             let histogram = ledger.stages.entry(stage);
-            histogram
-                .or_insert_with(|| Histogram::new(STAGE_BUCKETS))
-                .observe(took);
+            histogram.or_insert_with(|| Histogram::new(STAGE_BUCKETS)).observe(took);
             if stage == "proven" {
                 info!(tunnel = %key, seconds = took, "Tunnel proven");
             }
         }
-        ledger
-            .ready
-            .insert(key.clone(), (ready.0, ready.1.to_owned()));
+        ledger.ready.insert(key.clone(), (ready.0, ready.1.to_owned()));
     }
 
     /// Drops the state of a deleted tunnel.
@@ -105,9 +99,7 @@ fn reached_stages(old: Option<&TunnelTimeline>, new: &TunnelTimeline) -> Vec<(&'
     let Some(created) = &new.created else {
         return Vec::new();
     };
-    let fresh = stages
-        .iter()
-        .filter(|(_, read)| old.and_then(read).is_none());
+    let fresh = stages.iter().filter(|(_, read)| old.and_then(read).is_none());
     fresh
         .filter_map(|(stage, read)| Some((*stage, read(new)?)))
         .map(|(stage, at)| (stage, at.0.duration_since(created.0).as_secs_f64().max(0.0)))
@@ -119,18 +111,11 @@ impl Collector for TunnelMetrics {
         let ledger = self.lock();
         let leads = ledger.fence.as_ref().is_none_or(Fence::is_open);
         let help = "Whether the tunnel is proven to carry traffic";
-        let mut shown =
-            encoder.encode_descriptor("aplomb_tunnel_ready", help, None, MetricType::Gauge)?;
+        let mut shown = encoder.encode_descriptor("aplomb_tunnel_ready", help, None, MetricType::Gauge)?;
         for (key, (ready, reason)) in ledger.ready.iter().filter(|_| leads) {
             let namespace = key.namespace.as_deref().unwrap_or_default();
-            let labels = [
-                ("namespace", namespace),
-                ("name", &*key.name),
-                ("reason", reason),
-            ];
-            shown
-                .encode_family(&labels)?
-                .encode_gauge(&i64::from(*ready))?;
+            let labels = [("namespace", namespace), ("name", &*key.name), ("reason", reason)];
+            shown.encode_family(&labels)?.encode_gauge(&i64::from(*ready))?;
         }
         let help = "Seconds from the first sight of a spec to each stage of its tunnel";
         let name = "aplomb_tunnel_stage_seconds";
@@ -139,8 +124,7 @@ impl Collector for TunnelMetrics {
             histogram.encode(shown.encode_family(&[("stage", *stage)])?)?;
         }
         let help = "Rounds of proofs, by outcome";
-        let mut shown =
-            encoder.encode_descriptor("aplomb_tunnel_proofs", help, None, MetricType::Counter)?;
+        let mut shown = encoder.encode_descriptor("aplomb_tunnel_proofs", help, None, MetricType::Counter)?;
         for (outcome, count) in &ledger.proofs {
             shown
                 .encode_family(&[("outcome", *outcome)])?

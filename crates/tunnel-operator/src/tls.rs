@@ -45,9 +45,7 @@ pub(crate) async fn handshake(
     let name = ServerName::try_from(hostname.to_owned()).map_err(|_| HandshakeError::WrongName)?;
     let connector = TlsConnector::from(config.clone());
     connector.connect(name, stream).await.map_err(|error| {
-        let cause = error
-            .get_ref()
-            .and_then(|it| it.downcast_ref::<rustls::Error>());
+        let cause = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
         match cause {
             Some(rustls::Error::InvalidCertificate(_)) => HandshakeError::WrongName,
             // The alert of a server without a certificate for the name.

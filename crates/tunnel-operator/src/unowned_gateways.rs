@@ -25,11 +25,7 @@ fn is_unowned(gateway: &Gateway) -> bool {
 /// Whether an HTTPProxy controls an object.
 pub(crate) fn is_owned_by_proxy(meta: &ObjectMeta) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
-    owners.any(|it| {
-        it.controller == Some(true)
-            && it.kind == "HTTPProxy"
-            && it.api_version.starts_with("aplomb.dev/")
-    })
+    owners.any(|it| it.controller == Some(true) && it.kind == "HTTPProxy" && it.api_version.starts_with("aplomb.dev/"))
 }
 
 /// The hostnames of a Gateway's listeners. Gateways controlled by an HTTPProxy are included, because an owner
@@ -97,16 +93,9 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Gateway> {
     })
     .without_status()
     .predicate(Predicate::generation_changed())
-    .watches::<GatewayReplica>(
-        within,
-        Predicate::changed_by(rejected_objects),
-        |replica, _| {
-            rejected_objects(replica)
-                .into_iter()
-                .map(|(key, _)| key)
-                .collect()
-        },
-    )
+    .watches::<GatewayReplica>(within, Predicate::changed_by(rejected_objects), |replica, _| {
+        rejected_objects(replica).into_iter().map(|(key, _)| key).collect()
+    })
 }
 
 /// The objects for which a gateway reports hostnames in use, and its message.
@@ -130,32 +119,20 @@ fn is_list_incomplete(replica: &GatewayReplica, key: &ObjectKey) -> bool {
         || all.any(|(ns, name, why)| ns == namespace && name == &*key.name && why.is_none())
 }
 
-async fn reconcile(
-    gateway: &Arc<Gateway>,
-    cx: &Context<Gateway>,
-    office: &TunnelContext,
-) -> Result<Action> {
+async fn reconcile(gateway: &Arc<Gateway>, cx: &Context<Gateway>, office: &TunnelContext) -> Result<Action> {
     let controlled = gateway.metadata.owner_references.iter().flatten();
     if !is_unowned(gateway) || controlled.clone().any(|it| it.controller == Some(true)) {
         return Ok(Action::Done);
     }
     let (key, now) = (View::meta(&**gateway).key(), Instant::now());
     let replicas = cx.cache::<GatewayReplica>()?.list();
-    let live = replicas
-        .iter()
-        .filter(|it| office.replica_heartbeats.is_live(it, now));
+    let live = replicas.iter().filter(|it| office.replica_heartbeats.is_live(it, now));
     let live: Vec<_> = live.collect();
     // Listed without a reason, or possibly not at all: the previous status stays.
     let unsaid = live.iter().any(|it| is_list_incomplete(it, &key));
     let said = live.iter().flat_map(|it| rejected_objects(it));
-    let reason = said
-        .filter(|(it, _)| *it == key)
-        .map(|(_, reason)| reason)
-        .next();
-    let had = gateway
-        .status
-        .as_ref()
-        .and_then(|it| it.conditions.as_deref());
+    let reason = said.filter(|(it, _)| *it == key).map(|(_, reason)| reason).next();
+    let had = gateway.status.as_ref().and_then(|it| it.conditions.as_deref());
     let mut had = had.unwrap_or_default().iter();
     let refused_before = had.any(|it| it.reason == reasons::HOSTNAME_IN_USE);
     if reason.is_some() || (refused_before && !unsaid) {
@@ -170,9 +147,7 @@ fn gateway_status(gateway: &Gateway, reason: Option<&str>, now: Timestamp) -> Va
     let had = gateway.status.as_ref();
     let generation = gateway.metadata.generation;
     let Some(reason) = reason else {
-        let had = had
-            .and_then(|it| it.conditions.as_deref())
-            .unwrap_or_default();
+        let had = had.and_then(|it| it.conditions.as_deref()).unwrap_or_default();
         let message = "no hostname is in use elsewhere anymore";
         let free = build_condition(
             had,
@@ -182,9 +157,7 @@ fn gateway_status(gateway: &Gateway, reason: Option<&str>, now: Timestamp) -> Va
         );
         return json!({ "conditions": [free] });
     };
-    let message = reason
-        .split_once(": ")
-        .map_or(reason, |(_, message)| message);
+    let message = reason.split_once(": ").map_or(reason, |(_, message)| message);
     let no = |had: &[Condition], kind: &str| {
         let said = (kind, "False", reasons::HOSTNAME_IN_USE, message);
         build_condition(had, said, generation, now)
@@ -203,9 +176,7 @@ fn gateway_status(gateway: &Gateway, reason: Option<&str>, now: Timestamp) -> Va
             "conditions": [no(before, "Accepted"), no(before, "Programmed")],
         }))
     });
-    let had = had
-        .and_then(|it| it.conditions.as_deref())
-        .unwrap_or_default();
+    let had = had.and_then(|it| it.conditions.as_deref()).unwrap_or_default();
     json!({ "conditions": [no(had, "Programmed")], "listeners": listeners.collect::<Vec<_>>() })
 }
 
@@ -215,9 +186,7 @@ fn build_condition(
     generation: Option<i64>,
     now: Timestamp,
 ) -> Condition {
-    let before = had
-        .iter()
-        .find(|it| it.type_ == kind && it.status == status);
+    let before = had.iter().find(|it| it.type_ == kind && it.status == status);
     let since = before.map(|it| it.last_transition_time.clone());
     Condition {
         type_: kind.to_owned(),

@@ -19,9 +19,7 @@ impl ProofRejection {
     /// The message for the condition.
     pub(crate) const fn message(self) -> &'static str {
         match self {
-            Self::OtherStatement => {
-                "the proof is about another nonce, tunnel, generation, Connector or session"
-            }
+            Self::OtherStatement => "the proof is about another nonce, tunnel, generation, Connector or session",
             Self::OtherGateway => "the proof came through another gateway",
             Self::NotSigned => "the proof is not signed with the connector's key",
         }

@@ -49,10 +49,7 @@ impl ConnectorView {
 
     /// The fields that a tunnel reads.
     pub(crate) fn tunnel_inputs(&self) -> impl PartialEq + use<> {
-        (
-            self.status.connection_details.clone(),
-            self.online_condition(),
-        )
+        (self.status.connection_details.clone(), self.online_condition())
     }
 }
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 use aplomb::conditions::ConditionStatus;
 use aplomb::{Condition, EventNote};
 use aplomb_api::tunnel::{
-    AppliedVersions, ChildRevision, ConnectionDetails, HostnameClaim, HttpProxy, HttpProxyStatus,
-    TunnelTimeline,
+    AppliedVersions, ChildRevision, ConnectionDetails, HostnameClaim, HttpProxy, HttpProxyStatus, TunnelTimeline,
 };
 use iroh_base::RelayUrl;
 use jiff::Timestamp;

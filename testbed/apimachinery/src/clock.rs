@@ -34,10 +34,7 @@ pub struct Clock {
 impl Clock {
     /// Follows the system: starts at the present and draws its seed from the system.
     #[must_use]
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the one place where a box may ask the system"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "the one place where a box may ask the system")]
     pub fn system() -> Self {
         Self::new(Timestamp::now(), fastrand::u64(..))
     }
@@ -56,8 +53,7 @@ impl Clock {
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let elapsed =
-            SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
+        let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
         self.epoch.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 
@@ -89,11 +85,7 @@ impl Clock {
     /// A number below `bound` (0 when the bound is 0).
     #[must_use]
     pub fn below(&self, bound: u64) -> u64 {
-        if bound == 0 {
-            0
-        } else {
-            self.rng().u64(..bound)
-        }
+        if bound == 0 { 0 } else { self.rng().u64(..bound) }
     }
 
     fn rng(&self) -> MutexGuard<'_, fastrand::Rng> {

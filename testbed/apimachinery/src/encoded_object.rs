@@ -17,12 +17,12 @@ pub type Wire = (&'static str, &'static str);
 
 /// An object on its way to watchers.
 #[derive(Default)]
-pub struct CachedObject {
+pub struct EncodedObject {
     object: Arc<Value>,
     written: Mutex<Vec<(Wire, Bytes)>>,
 }
 
-impl CachedObject {
+impl EncodedObject {
     /// An object nobody has written yet.
     #[must_use]
     pub fn new(object: impl Into<Arc<Value>>) -> Arc<Self> {
@@ -44,7 +44,7 @@ impl CachedObject {
     }
 }
 
-impl Deref for CachedObject {
+impl Deref for EncodedObject {
     type Target = Value;
 
     fn deref(&self) -> &Value {
@@ -52,7 +52,7 @@ impl Deref for CachedObject {
     }
 }
 
-impl fmt::Debug for CachedObject {
+impl fmt::Debug for EncodedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.object.fmt(f)
     }
@@ -71,30 +71,23 @@ pub enum Side {
 
 /// What the watches of each version of a resource show of one write. A copy starts empty.
 #[derive(Default)]
-pub struct Views(Mutex<Vec<View>>);
+pub struct EncodedViews(Mutex<Vec<View>>);
 
 struct View {
     of: Arc<Resource>,
     side: Side,
-    object: Arc<CachedObject>,
+    object: Arc<EncodedObject>,
 }
 
-impl Views {
+impl EncodedViews {
     /// The view of a resource, made by whoever asks first.
-    pub fn get_or_make(
-        &self,
-        of: &Arc<Resource>,
-        side: Side,
-        make: impl FnOnce() -> Arc<Value>,
-    ) -> Arc<CachedObject> {
+    pub fn get_or_make(&self, of: &Arc<Resource>, side: Side, make: impl FnOnce() -> Arc<Value>) -> Arc<EncodedObject> {
         let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = views
-            .iter()
-            .find(|view| view.side == side && Arc::ptr_eq(&view.of, of));
+        let known = views.iter().find(|view| view.side == side && Arc::ptr_eq(&view.of, of));
         if let Some(view) = known {
             return view.object.clone();
         }
-        let object = CachedObject::new(make());
+        let object = EncodedObject::new(make());
         views.push(View {
             of: of.clone(),
             side,
@@ -109,14 +102,14 @@ impl Views {
     }
 }
 
-impl Clone for Views {
+impl Clone for EncodedViews {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl fmt::Debug for Views {
+impl fmt::Debug for EncodedViews {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Views").finish_non_exhaustive()
+        f.debug_struct("EncodedViews").finish_non_exhaustive()
     }
 }

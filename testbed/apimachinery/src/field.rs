@@ -85,12 +85,7 @@ pub struct FieldError {
 
 impl FieldError {
     /// An error of `kind` that shows `value`.
-    pub fn new(
-        kind: ErrorType,
-        field: impl Into<String>,
-        value: Value,
-        detail: impl Into<String>,
-    ) -> Self {
+    pub fn new(kind: ErrorType, field: impl Into<String>, value: Value, detail: impl Into<String>) -> Self {
         Self {
             kind,
             field: field.into(),
@@ -100,11 +95,7 @@ impl FieldError {
     }
 
     /// `Invalid value`.
-    pub fn invalid(
-        field: impl Into<String>,
-        value: impl Into<Value>,
-        detail: impl Into<String>,
-    ) -> Self {
+    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(ErrorType::Invalid, field, value.into(), detail)
     }
 
@@ -134,11 +125,7 @@ impl FieldError {
     }
 
     /// `Unsupported value`, with the values that are supported.
-    pub fn not_supported(
-        field: impl Into<String>,
-        value: impl Into<Value>,
-        valid: &[&str],
-    ) -> Self {
+    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, valid: &[&str]) -> Self {
         let quoted: Vec<String> = valid.iter().map(|v| go_quote(v)).collect();
         let detail = if quoted.is_empty() {
             String::new()

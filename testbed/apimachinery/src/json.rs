@@ -252,9 +252,7 @@ impl<'a> Parser<'a> {
             self.digits("in exponent of numeric literal")?;
         }
         let text = String::from_utf8_lossy(&self.text[start..self.at]);
-        to_number(&text).ok_or_else(|| {
-            format!("json: cannot unmarshal number {text} into Go value of type float64")
-        })
+        to_number(&text).ok_or_else(|| format!("json: cannot unmarshal number {text} into Go value of type float64"))
     }
 
     /// A string as it is written, quotes and all.
@@ -262,9 +260,7 @@ impl<'a> Parser<'a> {
         let start = self.at;
         self.at += 1;
         loop {
-            let plain = self.text[self.at..]
-                .iter()
-                .take_while(|byte| is_plain(**byte));
+            let plain = self.text[self.at..].iter().take_while(|byte| is_plain(**byte));
             self.at += plain.count();
             match self.peek() {
                 Some(b'"') => break,
@@ -341,16 +337,11 @@ fn replace_lone_surrogates(quoted: &str) -> String {
     let mut rest = quoted;
     while let Some(at) = rest.find("\\u") {
         // An escaped backslash before the `u` is not an escape of a character.
-        let backslashes = rest[..at]
-            .bytes()
-            .rev()
-            .take_while(|byte| *byte == b'\\')
-            .count();
+        let backslashes = rest[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
         cleaned.push_str(&rest[..at]);
         let one = &rest[at..(at + 6).min(rest.len())];
         let two = &rest[at..(at + 12).min(rest.len())];
-        let pair =
-            serde_json::from_str::<String>(&format!("\"{two}\"")).is_ok() && is_surrogate(one);
+        let pair = serde_json::from_str::<String>(&format!("\"{two}\"")).is_ok() && is_surrogate(one);
         let (taken, text) = if backslashes % 2 == 1 {
             (2, "\\u")
         } else if pair {
@@ -368,9 +359,7 @@ fn replace_lone_surrogates(quoted: &str) -> String {
 }
 
 fn is_surrogate(escape: &str) -> bool {
-    let code = escape
-        .get(2..6)
-        .and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let code = escape.get(2..6).and_then(|hex| u32::from_str_radix(hex, 16).ok());
     code.is_some_and(|code| (0xd800..0xe000).contains(&code))
 }
 
@@ -400,33 +389,18 @@ mod tests {
                 "{\"a\":1,}",
                 "invalid character '}' looking for beginning of object key string",
             ),
-            (
-                "nope",
-                "invalid character 'o' in literal null (expecting 'u')",
-            ),
+            ("nope", "invalid character 'o' in literal null (expecting 'u')"),
             ("{\"a\" 1}", "invalid character '1' after object key"),
-            (
-                "{\"a\":1 2}",
-                "invalid character '2' after object key:value pair",
-            ),
+            ("{\"a\":1 2}", "invalid character '2' after object key:value pair"),
             ("[1 2]", "invalid character '2' after array element"),
             ("1 2", "invalid character '2' after top-level value"),
             ("01", "invalid character '1' after top-level value"),
             ("-x", "invalid character 'x' in numeric literal"),
-            (
-                "1.x",
-                "invalid character 'x' after decimal point in numeric literal",
-            ),
-            (
-                "1ex",
-                "invalid character 'x' in exponent of numeric literal",
-            ),
+            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+            ("1ex", "invalid character 'x' in exponent of numeric literal"),
             ("\"\\x\"", "invalid character 'x' in string escape code"),
             ("\"\n\"", "invalid character '\\n' in string literal"),
-            (
-                "'",
-                "invalid character '\\'' looking for beginning of value",
-            ),
+            ("'", "invalid character '\\'' looking for beginning of value"),
         ];
         for (text, expected) in cases {
             assert_eq!(parse(text.as_bytes()).expect_err(text), expected, "{text}");
@@ -462,9 +436,6 @@ mod tests {
     #[test]
     fn a_deep_document_is_refused() {
         let text = "[".repeat(20_000);
-        assert_eq!(
-            parse(text.as_bytes()).expect_err("too deep"),
-            "exceeded max depth"
-        );
+        assert_eq!(parse(text.as_bytes()).expect_err("too deep"), "exceeded max depth");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::names;
+use super::validation;
 use crate::field::FieldError;
 
 /// One condition of a selector.
@@ -63,9 +63,7 @@ impl LabelSelector {
 
 impl Requirement {
     fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let value = labels
-            .and_then(|labels| labels.get(&self.key))
-            .and_then(Value::as_str);
+        let value = labels.and_then(|labels| labels.get(&self.key)).and_then(Value::as_str);
         let holds = |value: &str| self.values.iter().any(|candidate| candidate == value);
         match self.operator {
             Operator::In => value.is_some_and(holds),
@@ -80,9 +78,7 @@ impl Requirement {
     fn compares(&self, value: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
         let label = value.and_then(|value| value.parse().ok());
         let bound = self.values.first().and_then(|value| value.parse().ok());
-        label
-            .zip(bound)
-            .is_some_and(|(label, bound)| holds(label, bound))
+        label.zip(bound).is_some_and(|(label, bound)| holds(label, bound))
     }
 }
 
@@ -120,11 +116,7 @@ fn lex(text: &str) -> Vec<Token> {
             tokens.push(Token::End);
             return tokens;
         };
-        let (token, length) = if is_special(first) {
-            symbol(rest)
-        } else {
-            word(rest)
-        };
+        let (token, length) = if is_special(first) { symbol(rest) } else { word(rest) };
         tokens.push(token);
         rest = &rest[length..];
     }
@@ -141,10 +133,7 @@ fn symbol(rest: &str) -> (Token, usize) {
     let found = found.or_else(|| SYMBOLS.iter().find(|s| **s == &rest[..1]));
     match found {
         Some(symbol) => (Token::Symbol(symbol), symbol.len()),
-        None => (
-            Token::Bad(format!("error expected: keyword found '{}'", &rest[..1])),
-            1,
-        ),
+        None => (Token::Bad(format!("error expected: keyword found '{}'", &rest[..1])), 1),
     }
 }
 
@@ -197,17 +186,11 @@ impl Parser {
                 Token::Symbol(",") => {
                     let next = self.look();
                     if !next.is_word() && *next != Token::Symbol("!") {
-                        return Err(format!(
-                            "found '{}', expected: identifier after ','",
-                            next.text()
-                        ));
+                        return Err(format!("found '{}', expected: identifier after ','", next.text()));
                     }
                 }
                 other => {
-                    return Err(format!(
-                        "found '{}', expected: ',' or 'end of string'",
-                        other.text()
-                    ));
+                    return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
                 }
             }
         }
@@ -223,7 +206,7 @@ impl Parser {
             return Err(format!("found '{}', expected: identifier", token.text()));
         }
         let key = token.text().to_owned();
-        let errors = names::label_key(&key);
+        let errors = validation::label_key(&key);
         if !errors.is_empty() {
             return Err(FieldError::invalid("<nil>", key, errors.join("; ")).message());
         }
@@ -242,11 +225,7 @@ impl Parser {
         }
         let (operator, values) = self.operator_and_values()?;
         validate(&key, operator, &values)?;
-        Ok(Requirement {
-            key,
-            operator,
-            values,
-        })
+        Ok(Requirement { key, operator, values })
     }
 
     fn operator_and_values(&mut self) -> Result<(Operator, Vec<String>), String> {
@@ -292,10 +271,7 @@ impl Parser {
             return Ok(vec![String::new()]);
         }
         if !next.is_word() && *next != Token::Symbol(",") {
-            return Err(format!(
-                "found '{}', expected: ',', ')' or identifier",
-                next.text()
-            ));
+            return Err(format!("found '{}', expected: ',', ')' or identifier", next.text()));
         }
         let values = self.identifiers()?;
         self.at += 1;
@@ -324,10 +300,7 @@ impl Parser {
                     return Ok(values);
                 }
             } else {
-                return Err(format!(
-                    "found '{}', expected: ',', or identifier",
-                    token.text()
-                ));
+                return Err(format!("found '{}', expected: ',', or identifier", token.text()));
             }
         }
     }
@@ -339,11 +312,9 @@ fn validate(key: &str, operator: Operator, values: &[String]) -> Result<(), Stri
         let compares = matches!(operator, Operator::GreaterThan | Operator::LessThan);
         if compares && value.parse::<i64>().is_err() {
             let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-            errors.push(
-                FieldError::invalid(format!("values[{index}]"), value.as_str(), detail).message(),
-            );
+            errors.push(FieldError::invalid(format!("values[{index}]"), value.as_str(), detail).message());
         }
-        let wrong = names::label_value(value);
+        let wrong = validation::label_value(value);
         if !wrong.is_empty() {
             let field = format!("values[{index}][{key}]");
             errors.push(FieldError::invalid(field, value.as_str(), wrong.join("; ")).message());
@@ -365,43 +336,21 @@ mod tests {
     #[test]
     fn errors_are_the_servers() {
         let cases = [
-            (
-                "a===b",
-                "unable to parse requirement: found '=', expected: identifier",
-            ),
-            (
-                "a in (b",
-                "unable to parse requirement: found '', expected: ',' or ')'",
-            ),
-            (
-                "!",
-                "unable to parse requirement: found '', expected: identifier",
-            ),
-            (
-                "a in b",
-                "unable to parse requirement: found 'b' expected: '('",
-            ),
-            (
-                ",",
-                "found ',', expected: !, identifier, or 'end of string'",
-            ),
+            ("a===b", "unable to parse requirement: found '=', expected: identifier"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+            (",", "found ',', expected: !, identifier, or 'end of string'"),
             ("a=b,,", "found ',', expected: identifier after ','"),
             ("a=b!", "found '!', expected: ',' or 'end of string'"),
             (
                 "a b",
                 "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
             ),
-            (
-                "a notin",
-                "unable to parse requirement: found '' expected: '('",
-            ),
+            ("a notin", "unable to parse requirement: found '' expected: '('"),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                LabelSelector::parse(text).expect_err(text),
-                expected,
-                "{text}"
-            );
+            assert_eq!(LabelSelector::parse(text).expect_err(text), expected, "{text}");
         }
     }
 

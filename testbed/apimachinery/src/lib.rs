@@ -4,16 +4,14 @@
 //! Nothing here knows a verb, HTTP or a store.
 #![forbid(unsafe_code)]
 
-pub mod builtin_names;
 pub mod clock;
-pub mod definition_names;
 pub mod encoded_object;
 pub mod field;
 pub mod json;
 pub mod labels;
-pub mod names;
 pub mod object;
 pub mod private_file;
 pub mod query;
 pub mod resource;
 pub mod status;
+pub mod validation;

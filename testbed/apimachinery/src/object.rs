@@ -16,9 +16,7 @@ pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
         *object = Value::Object(Map::new());
     }
     let members = object.as_object_mut().expect("made an object just above");
-    let metadata = members
-        .entry("metadata")
-        .or_insert_with(|| Value::Object(Map::new()));
+    let metadata = members.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
         *metadata = Value::Object(Map::new());
     }
@@ -37,18 +35,13 @@ pub fn meta_str<'a>(object: &'a Value, member: &str) -> &'a str {
 /// A top-level string member; empty when absent.
 #[must_use]
 pub fn text<'a>(object: &'a Value, member: &str) -> &'a str {
-    object
-        .get(member)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    object.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A member of `metadata`. As in Go, a null is no value.
 #[must_use]
 pub fn meta_value<'a>(object: &'a Value, member: &str) -> Option<&'a Value> {
-    metadata(object)?
-        .get(member)
-        .filter(|value| !value.is_null())
+    metadata(object)?.get(member).filter(|value| !value.is_null())
 }
 
 /// `metadata.name`.
@@ -78,9 +71,7 @@ pub fn resource_version(object: &Value) -> &str {
 /// `metadata.generation`; 0 when the kind has none.
 #[must_use]
 pub fn generation(object: &Value) -> i64 {
-    meta_value(object, "generation")
-        .and_then(Value::as_i64)
-        .unwrap_or(0)
+    meta_value(object, "generation").and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// Whether deletion has begun.
@@ -150,11 +141,9 @@ pub fn equal_but_version(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
         return a == b;
     };
-    equal_maps(a, b, "metadata", |a, b| {
-        match (a.as_object(), b.as_object()) {
-            (Some(a), Some(b)) => equal_maps(a, b, "resourceVersion", |_, _| true),
-            _ => a == b,
-        }
+    equal_maps(a, b, "metadata", |a, b| match (a.as_object(), b.as_object()) {
+        (Some(a), Some(b)) => equal_maps(a, b, "resourceVersion", |_, _| true),
+        _ => a == b,
     })
 }
 
@@ -167,10 +156,7 @@ fn equal_maps(
     let null = Value::Null;
     let rest = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(special));
     rest(a) == rest(b)
-        && equal(
-            a.get(special).unwrap_or(&null),
-            b.get(special).unwrap_or(&null),
-        )
+        && equal(a.get(special).unwrap_or(&null), b.get(special).unwrap_or(&null))
         && a.iter()
             .filter(|(key, _)| *key != special)
             .all(|(key, value)| b.get(key) == Some(value))

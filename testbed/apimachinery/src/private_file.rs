@@ -12,20 +12,13 @@ pub fn create(path: &Path) -> io::Result<File> {
         _ => {}
     }
     // Only a new file has the mode it is asked for, and is nobody else's link.
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Puts a text in place of what is at `path`, by way of `temporary` in the same directory.
 pub fn replace(path: &Path, temporary: &Path, text: &str) -> io::Result<()> {
     let written = create(temporary)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(temporary, path));
     if written.is_err()
         && let Err(error) = fs::remove_file(temporary)

@@ -10,9 +10,7 @@ impl Query {
     /// Reads a raw query string.
     #[must_use]
     pub fn parse(raw: &str) -> Self {
-        let pairs = raw
-            .split('&')
-            .filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        let pairs = raw.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         Self(pairs.filter_map(read_pair).collect())
     }
 

@@ -63,9 +63,7 @@ impl Resource {
             return self.group_kind();
         }
         let said = |key: &str| object[key].as_str().unwrap_or_default();
-        let group = said("apiVersion")
-            .split_once('/')
-            .map_or("", |(group, _)| group);
+        let group = said("apiVersion").split_once('/').map_or("", |(group, _)| group);
         GroupResource::new(group, said("kind"))
     }
 
@@ -291,9 +289,7 @@ pub trait Strategy: Send + Sync + Debug {
             return format!("field label not supported: {field}");
         }
         let field = crate::field::go_quote(field);
-        format!(
-            "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        )
+        format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     }
 
     /// Warnings for a write (unqualified finalizers and such are `rest`'s business).
@@ -307,10 +303,7 @@ pub trait Strategy: Send + Sync + Debug {
     }
 
     /// From the stored form to this served version. The stored form is what `to_storage` returns.
-    #[allow(
-        clippy::wrong_self_convention,
-        reason = "the counterpart of to_storage"
-    )]
+    #[allow(clippy::wrong_self_convention, reason = "the counterpart of to_storage")]
     fn from_storage(&self, stored: Value) -> Value {
         stored
     }

@@ -124,32 +124,19 @@ impl ApiError {
     /// 404 NotFound.
     #[must_use]
     pub fn not_found(gr: &GroupResource, name: &str) -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            format!("{gr} {} not found", go_quote(name)),
-        )
-        .about(gr, name)
+        Self::new(404, "NotFound", format!("{gr} {} not found", go_quote(name))).about(gr, name)
     }
 
     /// 409 AlreadyExists.
     #[must_use]
     pub fn already_exists(gr: &GroupResource, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{gr} {} already exists", go_quote(name)),
-        )
-        .about(gr, name)
+        Self::new(409, "AlreadyExists", format!("{gr} {} already exists", go_quote(name))).about(gr, name)
     }
 
     /// 409 Conflict with the server's prefix.
     #[must_use]
     pub fn conflict(gr: &GroupResource, name: &str, why: &str) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {gr} {}: {why}",
-            go_quote(name)
-        );
+        let message = format!("Operation cannot be fulfilled on {gr} {}: {why}", go_quote(name));
         Self::new(409, "Conflict", message).about(gr, name)
     }
 
@@ -217,12 +204,8 @@ impl ApiError {
     /// 500 InternalError.
     #[must_use]
     pub fn internal(why: &str) -> Self {
-        Self::new(
-            500,
-            "InternalError",
-            format!("Internal error occurred: {why}"),
-        )
-        .with_detail("causes", json!([{ "message": why }]))
+        Self::new(500, "InternalError", format!("Internal error occurred: {why}"))
+            .with_detail("causes", json!([{ "message": why }]))
     }
 
     /// 410 Expired.
@@ -241,8 +224,7 @@ impl ApiError {
 
     /// 429 TooManyRequests as a Status.
     pub fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {
-        let mut error = Self::new(429, "TooManyRequests", message)
-            .with_detail("retryAfterSeconds", retry_after.into());
+        let mut error = Self::new(429, "TooManyRequests", message).with_detail("retryAfterSeconds", retry_after.into());
         error.retry_after = Some(retry_after);
         error
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::auth::Decision;
+use crate::auth::AuthorizationDecision;
 use crate::call::User;
 
 /// Where audit events go. Cheap to clone; clones write to the same place.
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Log {
 /// What a request is about, as an audit event names it.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
-pub struct ObjectRef {
+pub struct AuditObjectRef {
     pub resource: String,
     pub namespace: String,
     pub name: String,
@@ -50,9 +50,9 @@ pub struct Record {
     pub impersonated: Option<User>,
     pub source_ip: String,
     pub user_agent: String,
-    pub object: Option<ObjectRef>,
+    pub object: Option<AuditObjectRef>,
     pub received: Timestamp,
-    pub decision: Option<Decision>,
+    pub decision: Option<AuthorizationDecision>,
     /// What admission noted.
     pub annotations: BTreeMap<String, String>,
 }
@@ -100,8 +100,7 @@ impl Record {
         }
         if let Some(user) = &self.impersonated {
             event["impersonatedUser"] = user_info(user);
-            event["authenticationMetadata"] =
-                json!({ "impersonationConstraint": "impersonate:user-info" });
+            event["authenticationMetadata"] = json!({ "impersonationConstraint": "impersonate:user-info" });
         }
         if let Some(object) = &self.object {
             event["objectRef"] = object.to_json();
@@ -119,7 +118,7 @@ impl Record {
     }
 }
 
-impl ObjectRef {
+impl AuditObjectRef {
     fn to_json(&self) -> Value {
         let members = [
             ("resource", &self.resource),
@@ -178,23 +177,13 @@ impl Log {
     pub fn write(&self, event: &Value) {
         let line = format!("{event}\n");
         let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = writer
-            .write_all(line.as_bytes())
-            .and_then(|()| writer.flush())
-        {
+        if let Err(error) = writer.write_all(line.as_bytes()).and_then(|()| writer.flush()) {
             tracing::error!(%error, "Audit log could not be written");
         }
     }
 
     /// Writes the last stage of a request.
-    pub fn complete(
-        &self,
-        record: &Record,
-        stage: &str,
-        code: u16,
-        status: Option<&Value>,
-        clock: &Clock,
-    ) {
+    pub fn complete(&self, record: &Record, stage: &str, code: u16, status: Option<&Value>, clock: &Clock) {
         self.write(&record.event(stage, code, status, clock.now()));
     }
 
@@ -223,12 +212,7 @@ pub struct StreamEnd {
 
 impl Drop for StreamEnd {
     fn drop(&mut self) {
-        self.log.complete(
-            &self.record,
-            "ResponseComplete",
-            self.code,
-            None,
-            &self.clock,
-        );
+        self.log
+            .complete(&self.record, "ResponseComplete", self.code, None, &self.clock);
     }
 }

@@ -12,5 +12,5 @@ pub mod review;
 mod rules;
 pub mod tokens;
 
-pub use rbac::{Attributes, Decision};
+pub use rbac::{Attributes, AuthorizationDecision};
 pub use tokens::Tokens;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aplomb_apimachinery::encoded_object::CachedObject;
+use aplomb_apimachinery::encoded_object::EncodedObject;
 use aplomb_apimachinery::resource::{Part, Resource, View};
 use aplomb_apimachinery::status::ApiError;
 use bytes::Bytes;
@@ -240,11 +240,11 @@ impl std::fmt::Debug for Outcome {
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     /// Came into view.
-    Added(Arc<CachedObject>),
+    Added(Arc<EncodedObject>),
     /// Changed in view.
-    Modified(Arc<CachedObject>),
+    Modified(Arc<EncodedObject>),
     /// Left view: deleted, or no longer selected.
-    Deleted(Arc<CachedObject>),
+    Deleted(Arc<EncodedObject>),
     /// Nothing older than this version is still to come.
     Bookmark(Value),
     /// The last event: a Status.

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::call::{Call, Verb};
-use crate::rest;
+use crate::registry;
 use crate::schema::crd::{is_true_condition, lifecycle};
 use crate::schema::resources_of;
 use crate::server::ApiServer;
-use crate::store::Key;
+use crate::storage::Key;
 
 /// How long the server waits before it looks again whether the last instance is gone.
 const CLEANUP_POLL: Duration = Duration::from_secs(5);
@@ -71,12 +71,7 @@ pub(crate) fn changed(server: &ApiServer, name: &str) {
 
 /// Serves again what stored definitions describe, and goes on with those that were not done.
 pub(crate) fn resume(server: &ApiServer) {
-    for name in server
-        .store()
-        .snapshot(&key("").resource)
-        .objects
-        .into_keys()
-    {
+    for name in server.store().snapshot(&key("").resource).objects.into_keys() {
         changed(server, &name);
     }
 }
@@ -114,8 +109,7 @@ async fn settle(server: &ApiServer, name: &str) {
 
 /// The change with the server as the owner of what it writes into the status.
 fn by_the_server(server: &ApiServer, crd: &Value, next: Value) -> Value {
-    let Some(resource) = server.any_version(&key("").resource.group, &key("").resource.resource)
-    else {
+    let Some(resource) = server.any_version(&key("").resource.group, &key("").resource.resource) else {
         return next;
     };
     let writer = Writer {
@@ -124,9 +118,7 @@ fn by_the_server(server: &ApiServer, crd: &Value, next: Value) -> Value {
         subresource: "status",
         time: &server.clock().now_seconds(),
     };
-    server
-        .field_manager(&resource)
-        .update(Some(crd), next, &writer)
+    server.field_manager(&resource).update(Some(crd), next, &writer)
 }
 
 fn peers(server: &ApiServer, name: &str) -> Vec<Arc<Value>> {
@@ -144,9 +136,7 @@ fn serve(server: &ApiServer, crd: &Value) {
     }
     let resource = GroupResource::new(
         crd["spec"]["group"].as_str().unwrap_or_default(),
-        crd["status"]["acceptedNames"]["plural"]
-            .as_str()
-            .unwrap_or_default(),
+        crd["status"]["acceptedNames"]["plural"].as_str().unwrap_or_default(),
     );
     let edition = format!("{} {}", object::uid(crd), object::generation(crd));
     server.serve_edition(&resource, &edition, resources_of(crd));
@@ -157,8 +147,7 @@ async fn clean_up(server: &ApiServer, name: &str) -> bool {
     let step = |change: &dyn Fn(&Value, &str) -> Value| {
         let crd = server.store().get(&key(name))?;
         let next = change(&crd, &server.clock().now_seconds());
-        let next = Some(by_the_server(server, &crd, next))
-            .filter(|next| !object::finalizers(next).is_empty());
+        let next = Some(by_the_server(server, &crd, next)).filter(|next| !object::finalizers(next).is_empty());
         server.store().commit(&key(name), Some(&crd), next).ok()
     };
     step(&lifecycle::deletion_in_progress);
@@ -191,7 +180,7 @@ async fn delete_instances(server: &ApiServer, storage: &GroupResource) {
             call = call.namespace(object::namespace(&instance));
         }
         // An instance that is gone already is as good as deleted.
-        drop(rest::handle(server, call).await);
+        drop(registry::handle(server, call).await);
     }
 }
 
@@ -206,17 +195,10 @@ fn approval(crd: &Value) -> (&'static str, &'static str, String) {
             ("False", "MissingAnnotation", message)
         }
         stated if stated.starts_with("unapproved") => {
-            let message = format!(
-                "not approved: {}",
-                aplomb_apimachinery::field::go_quote(stated)
-            );
+            let message = format!("not approved: {}", aplomb_apimachinery::field::go_quote(stated));
             ("False", "UnapprovedAnnotation", message)
         }
-        stated => (
-            "True",
-            "ApprovedAnnotation",
-            format!("approved in {stated}"),
-        ),
+        stated => ("True", "ApprovedAnnotation", format!("approved in {stated}")),
     }
 }
 
@@ -232,11 +214,10 @@ fn approve(crd: &Value, now: &str) -> Option<Value> {
     }
     let (status, reason, message) = approval(crd);
     let conditions = crd["status"]["conditions"].as_array();
-    let settled = conditions.into_iter().flatten().any(|condition| {
-        condition["type"] == KIND
-            && condition["status"] == status
-            && condition["message"] == message
-    });
+    let settled = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == KIND && condition["status"] == status && condition["message"] == message);
     if settled {
         return None;
     }
@@ -261,10 +242,7 @@ fn set_condition(object: &mut Value, condition: Value) {
     let Some(list) = conditions.as_array_mut() else {
         return;
     };
-    match list
-        .iter_mut()
-        .find(|c| c.get("type") == condition.get("type"))
-    {
+    match list.iter_mut().find(|c| c.get("type") == condition.get("type")) {
         Some(there) => *there = condition,
         None => list.push(condition),
     }

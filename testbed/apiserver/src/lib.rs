@@ -29,15 +29,15 @@
 pub mod admission;
 pub mod audit;
 pub mod auth;
-pub mod breakage;
 pub mod call;
 mod definitions;
 pub mod http;
-mod ownership;
-pub mod rest;
+pub mod mutation;
+pub mod registry;
 pub mod schema;
 pub mod server;
-pub mod store;
+pub mod standalone;
+pub mod storage;
 pub mod subresource;
 
 pub use server::ApiServer;

@@ -20,11 +20,11 @@ use tokio::sync::watch;
 
 use crate::admission::Registry;
 use crate::auth::jwt::Signer;
-use crate::breakage::{Breakage, Rule};
 use crate::call::{Call, Outcome};
-use crate::ownership;
-use crate::rest;
-use crate::store::{Hook, Key, Secrets, Store};
+use crate::mutation::{Mutation, Rule};
+use crate::registry;
+use crate::registry::field_management;
+use crate::storage::{Hook, Key, Secrets, Store};
 
 pub use builder::Builder;
 
@@ -35,7 +35,7 @@ struct Inner {
     clock: Clock,
     store: Store,
     secrets: Secrets,
-    breakage: Breakage,
+    breakage: Mutation,
     settings: Settings,
     /// PEM of the authority that the server's clients trust; empty while there is none.
     authority: watch::Sender<String>,
@@ -88,7 +88,7 @@ impl ApiServer {
     /// # Errors
     /// What the server answers instead of the outcome.
     pub async fn call(&self, call: Call) -> Result<Outcome, ApiError> {
-        let work = pin!(rest::handle(self, call));
+        let work = pin!(registry::handle(self, call));
         self.settled(work).await?
     }
 
@@ -96,10 +96,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// 500: the disk did not take it.
-    pub(crate) async fn settled<W: Future>(
-        &self,
-        work: Pin<&mut W>,
-    ) -> Result<W::Output, ApiError> {
+    pub(crate) async fn settled<W: Future>(&self, work: Pin<&mut W>) -> Result<W::Output, ApiError> {
         let settled = self.store().settled(work).await;
         settled.map_err(|_| {
             let message = "the write was taken back: the data directory takes no writes now";
@@ -220,38 +217,21 @@ impl ApiServer {
         // A watch of a resource may start at the moment from which it was served.
         self.store().open(&resource.storage);
         self.field_managers().remove(&resource.storage);
-        let mut served = self
-            .inner
-            .resources
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut served = self.inner.resources.write().unwrap_or_else(PoisonError::into_inner);
         served.insert(id, Arc::new(resource));
     }
 
     /// Serves these versions of a resource and no others, unless `edition` of it is served already.
     /// Its watches end, as they do when the real server takes over a changed definition.
-    pub(crate) fn serve_edition(
-        &self,
-        resource: &GroupResource,
-        edition: &str,
-        versions: Vec<Resource>,
-    ) {
-        let mut editions = self
-            .inner
-            .editions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn serve_edition(&self, resource: &GroupResource, edition: &str, versions: Vec<Resource>) {
+        let mut editions = self.inner.editions.lock().unwrap_or_else(PoisonError::into_inner);
         let before = editions.insert(resource.clone(), edition.to_owned());
         drop(editions);
         if before.as_deref() == Some(edition) {
             return;
         }
         let (group, plural) = (&resource.group, &resource.resource);
-        let mut served = self
-            .inner
-            .resources
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut served = self.inner.resources.write().unwrap_or_else(PoisonError::into_inner);
         served.retain(|_, r| r.group != *group || r.plural != *plural);
         drop(served);
         for version in versions {
@@ -264,18 +244,10 @@ impl ApiServer {
 
     /// Stops serving every version of a resource.
     pub fn unserve(&self, group: &str, plural: &str) {
-        let mut served = self
-            .inner
-            .resources
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut served = self.inner.resources.write().unwrap_or_else(PoisonError::into_inner);
         served.retain(|_, r| r.group != group || r.plural != plural);
         drop(served);
-        let mut editions = self
-            .inner
-            .editions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut editions = self.inner.editions.lock().unwrap_or_else(PoisonError::into_inner);
         editions.remove(&GroupResource::new(group, plural));
         drop(editions);
         self.field_managers().clear();
@@ -288,13 +260,7 @@ impl ApiServer {
 
     /// The stored object, past every fault and permission.
     #[must_use]
-    pub fn get(
-        &self,
-        group: &str,
-        plural: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Option<Arc<Value>> {
+    pub fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let storage = self.any_version(group, plural)?.storage.clone();
         self.store().get(&Key {
             resource: storage,
@@ -309,11 +275,7 @@ impl ApiServer {
         let Some(resource) = self.any_version(group, plural) else {
             return Vec::new();
         };
-        self.store()
-            .snapshot(&resource.storage)
-            .objects
-            .into_values()
-            .collect()
+        self.store().snapshot(&resource.storage).objects.into_values().collect()
     }
 
     /// The same server as a replica that lags behind: reads and watches end at `revision`, writes
@@ -354,40 +316,28 @@ impl ApiServer {
         if versions.is_empty() {
             versions.push(resource);
         }
-        let manager = Arc::new(ownership::field_manager(&versions));
+        let manager = Arc::new(field_management::field_manager(&versions));
         managers.insert(resource.storage.clone(), manager.clone());
         manager
     }
 
     fn field_managers(&self) -> MutexGuard<'_, BTreeMap<GroupResource, Arc<FieldManager>>> {
-        self.inner
-            .field_managers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inner.field_managers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps every other writer out until it is dropped.
     pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
-        self.inner
-            .writing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inner.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps quotas from being charged, or counted, by others until it is dropped. Taken before
     /// [`Self::writing`], never after.
     pub fn charging(&self) -> MutexGuard<'_, ()> {
-        self.inner
-            .charging
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inner.charging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn served(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<ResourceId, Arc<Resource>>> {
-        self.inner
-            .resources
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.inner.resources.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::server::ApiServer;
 /// A subresource of a built-in kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Sub {
+pub enum Subresource {
     Scale,
     Eviction,
     Binding,
@@ -39,7 +39,7 @@ pub enum Sub {
     Token,
 }
 
-impl Sub {
+impl Subresource {
     /// The subresource `name` of a resource, if the box serves it here.
     #[must_use]
     pub fn find(resource: &Resource, name: &str) -> Option<Self> {
@@ -52,9 +52,7 @@ impl Sub {
             ("", "pods", "ephemeralcontainers") => Some(Self::EphemeralContainers),
             ("", "pods", "resize") => Some(Self::Resize),
             ("", "serviceaccounts", "token") => Some(Self::Token),
-            ("certificates.k8s.io", "certificatesigningrequests", "approval") => {
-                Some(Self::Approval)
-            }
+            ("certificates.k8s.io", "certificatesigningrequests", "approval") => Some(Self::Approval),
             _ => None,
         }
     }
@@ -101,7 +99,7 @@ impl Sub {
 ///
 /// # Errors
 /// What the server answers instead of the outcome.
-pub async fn handle(server: &ApiServer, sub: Sub, call: Call) -> Result<Outcome, ApiError> {
+pub async fn handle(server: &ApiServer, sub: Subresource, call: Call) -> Result<Outcome, ApiError> {
     let parent = call.resource.clone();
     let shown = Call {
         resource: sub.shows(&parent),
@@ -109,9 +107,9 @@ pub async fn handle(server: &ApiServer, sub: Sub, call: Call) -> Result<Outcome,
         ..call.clone()
     };
     match sub {
-        Sub::Eviction => eviction::evict(server, &shown, &parent).await,
-        Sub::Binding => binding::bind(server, &shown, &parent),
-        Sub::Token => token::request(server, &shown),
+        Subresource::Eviction => eviction::evict(server, &shown, &parent).await,
+        Subresource::Binding => binding::bind(server, &shown, &parent),
+        Subresource::Token => token::request(server, &shown),
         _ => server.call(shown).await,
     }
 }

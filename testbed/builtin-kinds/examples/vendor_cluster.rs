@@ -41,20 +41,14 @@ fn forget_the_moment(object: &mut Value) {
         }
     }
     let own_status = object["kind"] == "APIService";
-    let empty = object["status"]
-        .as_object()
-        .is_none_or(serde_json::Map::is_empty);
+    let empty = object["status"].as_object().is_none_or(serde_json::Map::is_empty);
     if let Some(members) = object.as_object_mut()
         && (own_status || empty)
     {
         members.remove("status");
     }
     let conditions = object.pointer_mut("/status/conditions");
-    for condition in conditions
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    for condition in conditions.and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(condition) = condition.as_object_mut() {
             condition.remove("lastTransitionTime");
         }

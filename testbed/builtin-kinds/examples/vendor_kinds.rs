@@ -55,13 +55,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     pack("components.json.gz", &json!(books.components))?;
     pack("documents.json.gz", &json!(books.documents))?;
     pack("swagger.json.gz", &swagger)?;
-    write(
-        "kinds.json",
-        &lines('[', kinds.iter().map(Value::to_string), ']'),
-    )?;
-    let members = types
-        .iter()
-        .map(|(name, named)| format!("{}:{named}", json!(name)));
+    write("kinds.json", &lines('[', kinds.iter().map(Value::to_string), ']'))?;
+    let members = types.iter().map(|(name, named)| format!("{}:{named}", json!(name)));
     write("gotypes.json", &lines('{', members, '}'))
 }
 
@@ -145,8 +140,7 @@ fn schema_of<'a>(
     version: &str,
     resource: &Value,
 ) -> Option<&'a str> {
-    let kind =
-        json!({ "group": group, "kind": resource["responseKind"]["kind"], "version": version });
+    let kind = json!({ "group": group, "kind": resource["responseKind"]["kind"], "version": version });
     let is_of = |schema: &Value| {
         let kinds = schema["x-kubernetes-group-version-kind"].as_array();
         kinds.is_some_and(|kinds| kinds.contains(&kind))
@@ -172,19 +166,13 @@ async fn kind(
     };
     let table = fetch(client, &format!("{path}/{plural}?limit=1"), TABLE).await?;
     let or_none = |value: &Value| {
-        if value.is_null() {
-            json!([])
-        } else {
-            value.clone()
-        }
+        if value.is_null() { json!([]) } else { value.clone() }
     };
     let subresources: Vec<Value> = resource["subresources"]
         .as_array()
         .into_iter()
         .flatten()
-        .map(|sub| {
-            json!({ "name": sub["subresource"], "kind": sub["responseKind"], "verbs": sub["verbs"] })
-        })
+        .map(|sub| json!({ "name": sub["subresource"], "kind": sub["responseKind"], "verbs": sub["verbs"] }))
         .collect();
     Ok(json!({
         "group": group,
@@ -203,10 +191,7 @@ async fn kind(
 }
 
 fn lines(open: char, items: impl Iterator<Item = String>, close: char) -> String {
-    format!(
-        "{open}\n{}\n{close}\n",
-        items.collect::<Vec<_>>().join(",\n")
-    )
+    format!("{open}\n{}\n{close}\n", items.collect::<Vec<_>>().join(",\n"))
 }
 
 fn pack(name: &str, value: &Value) -> Result<(), Box<dyn Error>> {
@@ -220,7 +205,5 @@ fn write(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn data(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("src/data")
-        .join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/data").join(name)
 }

@@ -2,22 +2,23 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, name};
 use super::value::{at, list, text};
-use super::{check, names, require, shown};
+use super::{check, require, shown};
 
 /// How service CIDRs behave.
-pub(super) const SERVICE_CIDR: Behaviour = Behaviour {
+pub(super) const SERVICE_CIDR: KindBehavior = KindBehavior {
     validate: |cidr| cidrs(at(cidr, &["spec"])),
     validate_update: |new, old, part| match part {
         Part::Main => cidrs_stay(new, old),
         Part::Status => Vec::new(),
     },
     validates_updates: false,
-    fixed_by_status: super::behaviour::SPEC_AND_METADATA,
+    fixed_by_status: super::behavior::SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: |cidr, now| {
         let cidrs: Vec<&str> = list(cidr, &["spec", "cidrs"])
@@ -26,11 +27,11 @@ pub(super) const SERVICE_CIDR: Behaviour = Behaviour {
             .collect();
         vec![name(cidr), cidrs.join(",").into(), age(cidr, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How IP addresses behave.
-pub(super) const IP_ADDRESS: Behaviour = Behaviour {
+pub(super) const IP_ADDRESS: KindBehavior = KindBehavior {
     name: |name, _| {
         check::canonical_ip(name, "")
             .into_iter()
@@ -50,11 +51,7 @@ pub(super) const IP_ADDRESS: Behaviour = Behaviour {
             ("Namespace", part("namespace")),
             ("Name", part("name")),
         ]);
-        vec![shown::invalid(
-            "spec.parentRef",
-            &shown,
-            "field is immutable",
-        )]
+        vec![shown::invalid("spec.parentRef", &shown, "field is immutable")]
     },
     cells: |address, now| {
         let parent = at(address, &["spec", "parentRef"]);
@@ -64,17 +61,13 @@ pub(super) const IP_ADDRESS: Behaviour = Behaviour {
         } else {
             let dot = if part("group").is_empty() { "" } else { "." };
             let resource = format!("{}{dot}{}", part("resource"), part("group")).to_lowercase();
-            let slash = if part("namespace").is_empty() {
-                ""
-            } else {
-                "/"
-            };
+            let slash = if part("namespace").is_empty() { "" } else { "/" };
             format!("{resource}{slash}{}/{}", part("namespace"), part("name"))
         };
         // The server prints an age for which it has no column.
         vec![name(address), shown.into(), age(address, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cidrs(spec: &Value) -> Vec<FieldError> {
@@ -85,11 +78,7 @@ fn cidrs(spec: &Value) -> Vec<FieldError> {
     }
     if cidrs.len() > 2 {
         let shown = shown::object(&[("CIDRs", at(spec, &["cidrs"]).to_string())]);
-        return vec![shown::invalid(
-            field,
-            &shown,
-            "may only hold up to 2 values",
-        )];
+        return vec![shown::invalid(field, &shown, "may only hold up to 2 values")];
     }
     let mut errors = Vec::new();
     let mut families = Vec::new();
@@ -135,11 +124,11 @@ fn parent(address: &Value) -> Vec<FieldError> {
     if parent.is_null() {
         return vec![FieldError::required(field, "")];
     }
-    let segment = |name: &str| names::path_segment(name, false);
+    let segment = |name: &str| validation::path_segment(name, false);
     let mut errors = Vec::new();
     let group = text(parent, &["group"]);
     if !group.is_empty() {
-        let wrong = names::subdomain(group, false);
+        let wrong = validation::dns_subdomain(group, false);
         errors.extend(check::invalid(&format!("{field}.group"), group, wrong));
     }
     errors.extend(require::named(parent, "resource", field, segment));

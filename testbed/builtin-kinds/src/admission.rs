@@ -6,12 +6,12 @@ pub(super) mod mutating;
 mod resources;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
-use super::names;
 use super::print::{age, name, selector};
 use super::value::{at, default_to, has, items_mut, list, text};
 
@@ -19,7 +19,7 @@ pub use compiler::{Compiler, Wanted};
 pub(super) use resources::rule;
 
 /// How policies behave.
-pub(super) const POLICY: Behaviour = Behaviour {
+pub(super) const POLICY: KindBehavior = KindBehavior {
     default: |policy| {
         let Some(spec) = policy.get_mut("spec") else {
             return;
@@ -41,11 +41,11 @@ pub(super) const POLICY: Behaviour = Behaviour {
     ],
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: policy_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How bindings behave.
-pub(super) const BINDING: Behaviour = Behaviour {
+pub(super) const BINDING: KindBehavior = KindBehavior {
     default: |binding| {
         if let Some(resources) = binding.pointer_mut("/spec/matchResources") {
             default_match(resources);
@@ -55,7 +55,7 @@ pub(super) const BINDING: Behaviour = Behaviour {
     unconditional: false,
     generation: &[&["spec"]],
     cells: binding_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_match(resources: &mut Value) {
@@ -81,18 +81,12 @@ fn validate_policy(policy: &Value) -> Vec<FieldError> {
     if constraints.is_object() {
         errors.extend(resources::matching(constraints, "spec.matchConstraints"));
         if list(constraints, &["resourceRules"]).is_empty() {
-            errors.push(FieldError::required(
-                "spec.matchConstraints.resourceRules",
-                "",
-            ));
+            errors.push(FieldError::required("spec.matchConstraints.resourceRules", ""));
         }
     } else {
         errors.push(FieldError::required("spec.matchConstraints", ""));
     }
-    errors.extend(expressions::validate(
-        text(policy, &["metadata", "name"]),
-        spec,
-    ));
+    errors.extend(expressions::validate(text(policy, &["metadata", "name"]), spec));
     errors
 }
 
@@ -100,7 +94,7 @@ fn validate_binding(binding: &Value) -> Vec<FieldError> {
     let spec = at(binding, &["spec"]);
     let mut errors = match text(spec, &["policyName"]) {
         "" => vec![FieldError::required("spec.policyName", "")],
-        name => check::invalid("spec.policyName", name, names::subdomain(name, false)),
+        name => check::invalid("spec.policyName", name, validation::dns_subdomain(name, false)),
     };
     let reference = at(spec, &["paramRef"]);
     if reference.is_object() {
@@ -149,12 +143,7 @@ fn param_kind(policy: &Value) -> Value {
 
 fn policy_cells(policy: &Value, now: Timestamp) -> Vec<Value> {
     let validations = list(policy, &["spec", "validations"]).len();
-    vec![
-        name(policy),
-        validations.into(),
-        param_kind(policy),
-        age(policy, now),
-    ]
+    vec![name(policy), validations.into(), param_kind(policy), age(policy, now)]
 }
 
 fn binding_cells(binding: &Value, now: Timestamp) -> Vec<Value> {

@@ -7,24 +7,24 @@ mod validate;
 
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::value::{default_to, has, list};
 
 /// What the processors of the Pods should be used to when nobody says.
 const DEFAULT_UTILIZATION: i64 = 80;
 
 /// How autoscalers behave in the stored version.
-pub(super) const V2: Behaviour = Behaviour {
+pub(super) const V2: KindBehavior = KindBehavior {
     default: default_v2,
     validate: validate::create,
     validate_update: validate::update,
     validates_updates: false,
     cells: print::cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How autoscalers behave in the old version: as the objects they are stored as.
-pub(super) const V1: Behaviour = Behaviour {
+pub(super) const V1: KindBehavior = KindBehavior {
     default: |scaler| {
         if let Some(spec) = scaler.get_mut("spec") {
             default_to(spec, "minReplicas", 1);
@@ -39,7 +39,7 @@ pub(super) const V1: Behaviour = Behaviour {
     },
     validates_updates: false,
     cells: |scaler, now| print::cells(&convert::from_v1(scaler.clone()), now),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_v2(scaler: &mut Value) {
@@ -51,20 +51,11 @@ fn default_v2(scaler: &mut Value) {
         spec["metrics"] = json!([convert::cpu_metric(DEFAULT_UTILIZATION)]);
     }
     if has(spec, &["behavior"]) {
-        let policy =
-            |kind: &str, value: i64| json!({ "type": kind, "value": value, "periodSeconds": 15 });
+        let policy = |kind: &str, value: i64| json!({ "type": kind, "value": value, "periodSeconds": 15 });
         let up = json!([policy("Pods", 4), policy("Percent", 100)]);
         default_rules(&mut spec["behavior"], "scaleUp", up);
-        default_to(
-            &mut spec["behavior"]["scaleUp"],
-            "stabilizationWindowSeconds",
-            0,
-        );
-        default_rules(
-            &mut spec["behavior"],
-            "scaleDown",
-            json!([policy("Percent", 100)]),
-        );
+        default_to(&mut spec["behavior"]["scaleUp"], "stabilizationWindowSeconds", 0);
+        default_rules(&mut spec["behavior"], "scaleDown", json!([policy("Percent", 100)]));
     }
 }
 

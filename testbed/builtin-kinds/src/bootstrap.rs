@@ -36,9 +36,7 @@ pub fn bootstrap(address: &str, port: u16) -> Vec<Value> {
     });
     namespaces
         .iter()
-        .map(
-            |name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }),
-        )
+        .map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
         .chain([service, slice])
         .collect()
 }
@@ -106,9 +104,5 @@ fn own(mut body: Value, now: &str) -> Own {
             "metadata": { "name": name }, "status": status });
         (keeper, applied)
     });
-    Own {
-        manager,
-        body,
-        status,
-    }
+    Own { manager, body, status }
 }

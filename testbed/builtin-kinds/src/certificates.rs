@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, name, or, seconds};
 use super::value::{at, list, number, restore, set, text};
-use super::{check, names, require};
+use super::{check, require};
 
 const USAGES: [&str; 23] = [
     "any",
@@ -40,8 +41,8 @@ const USAGES: [&str; 23] = [
 ];
 
 /// How signing requests behave.
-pub(super) const SIGNING_REQUEST: Behaviour = Behaviour {
-    name: names::path_segment,
+pub(super) const SIGNING_REQUEST: KindBehavior = KindBehavior {
+    name: validation::path_segment,
     prepare_create: |request| set(request, &["status"], json!({})),
     prepare_update: |request, old, part| {
         if part == Part::Main {
@@ -58,7 +59,7 @@ pub(super) const SIGNING_REQUEST: Behaviour = Behaviour {
         vec![("spec.signerName".to_owned(), signer)]
     },
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cells(request: &Value, now: Timestamp) -> Vec<Value> {
@@ -113,21 +114,12 @@ fn validate(request: &Value) -> Vec<FieldError> {
     }
     for (index, usage) in usages.iter().enumerate() {
         if usages[..index].contains(usage) {
-            errors.push(FieldError::duplicate(
-                format!("spec.usages[{index}]"),
-                usage.clone(),
-            ));
+            errors.push(FieldError::duplicate(format!("spec.usages[{index}]"), usage.clone()));
         }
     }
     errors.extend(signer(text(spec, &["signerName"])));
     let why = "may not specify a duration less than 600 seconds (10 minutes)";
-    errors.extend(require::holds(
-        spec,
-        "expirationSeconds",
-        "spec",
-        |n| n >= 600,
-        why,
-    ));
+    errors.extend(require::holds(spec, "expirationSeconds", "spec", |n| n >= 600, why));
     errors
 }
 
@@ -138,7 +130,7 @@ fn signer(name: &str) -> Vec<FieldError> {
     }
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [domain, path] if !path.is_empty() => {
-            let mut errors = check::invalid(field, domain, names::subdomain(domain, false));
+            let mut errors = check::invalid(field, domain, validation::dns_subdomain(domain, false));
             if !domain.contains('.') {
                 let why = "should be a domain with at least two segments separated by dots";
                 errors.push(FieldError::invalid(field, *domain, why));
@@ -146,8 +138,7 @@ fn signer(name: &str) -> Vec<FieldError> {
             errors
         }
         _ => {
-            let why =
-                "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+            let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
             vec![FieldError::invalid(field, name, why)]
         }
     }

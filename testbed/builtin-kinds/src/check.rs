@@ -3,20 +3,16 @@
 use std::net::IpAddr;
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::names;
 use super::value::{at, has, list, members, number, text};
 
 /// Not less than zero.
 pub(super) fn nonnegative(object: &Value, path: &[&str], field: &str) -> Vec<FieldError> {
     match number(object, path) {
         Some(value) if value < 0 => {
-            vec![FieldError::invalid(
-                field,
-                value,
-                "must be greater than or equal to 0",
-            )]
+            vec![FieldError::invalid(field, value, "must be greater than or equal to 0")]
         }
         _ => Vec::new(),
     }
@@ -56,16 +52,16 @@ pub(super) fn immutable(new: &Value, old: &Value, path: &[&str]) -> Vec<FieldErr
 pub(super) fn labels(object: &Value, path: &[&str], field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in members(object, path) {
-        errors.extend(invalid(field, key, names::qualified(key)));
+        errors.extend(invalid(field, key, validation::label_key(key)));
         let value = value.as_str().unwrap_or("");
-        errors.extend(invalid(field, value, names::label_value(value)));
+        errors.extend(invalid(field, value, validation::label_value(value)));
     }
     errors
 }
 
 /// The value of a label, with all that is wrong in one error.
 pub(super) fn label_value(value: &str, field: &str) -> Option<FieldError> {
-    let wrong = names::label_value(value);
+    let wrong = validation::label_value(value);
     (!wrong.is_empty()).then(|| FieldError::invalid(field, value, wrong.join(";")))
 }
 
@@ -92,13 +88,13 @@ pub(super) fn label_selector(selector: &Value, field: &str) -> Vec<FieldError> {
             )),
         }
         let key = text(expression, &["key"]);
-        errors.extend(invalid(&format!("{field}.key"), key, names::qualified(key)));
+        errors.extend(invalid(&format!("{field}.key"), key, validation::label_key(key)));
         for (position, value) in values.iter().enumerate() {
             let value = value.as_str().unwrap_or("");
             errors.extend(invalid(
                 &format!("{field}.values[{position}]"),
                 value,
-                names::label_value(value),
+                validation::label_value(value),
             ));
         }
     }
@@ -108,23 +104,20 @@ pub(super) fn label_selector(selector: &Value, field: &str) -> Vec<FieldError> {
 /// Whether labels satisfy a (valid) label selector.
 pub fn selects(selector: &Value, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
-    let equal =
-        members(selector, &["matchLabels"]).all(|(key, value)| label(key) == value.as_str());
+    let equal = members(selector, &["matchLabels"]).all(|(key, value)| label(key) == value.as_str());
     equal
-        && list(selector, &["matchExpressions"])
-            .iter()
-            .all(|expression| {
-                let found = label(text(expression, &["key"]));
-                let listed = list(expression, &["values"])
-                    .iter()
-                    .any(|v| found.is_some() && v.as_str() == found);
-                match text(expression, &["operator"]) {
-                    "In" => listed,
-                    "NotIn" => !listed,
-                    "Exists" => found.is_some(),
-                    _ => found.is_none(),
-                }
-            })
+        && list(selector, &["matchExpressions"]).iter().all(|expression| {
+            let found = label(text(expression, &["key"]));
+            let listed = list(expression, &["values"])
+                .iter()
+                .any(|v| found.is_some() && v.as_str() == found);
+            match text(expression, &["operator"]) {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => found.is_some(),
+                _ => found.is_none(),
+            }
+        })
 }
 
 /// A port number.
@@ -135,7 +128,7 @@ pub(super) fn port_number(value: i64) -> Option<String> {
 /// A port by number or by name.
 pub(super) fn port_number_or_name(port: &Value, field: &str) -> Vec<FieldError> {
     match port {
-        Value::String(name) => invalid(field, name, names::port_name(name)),
+        Value::String(name) => invalid(field, name, validation::port_name(name)),
         Value::Number(number) => {
             let number = number.as_i64().unwrap_or(0);
             port_number(number)
@@ -150,7 +143,7 @@ pub(super) fn port_number_or_name(port: &Value, field: &str) -> Vec<FieldError> 
 /// A nonnegative number or a percentage.
 pub(super) fn int_or_percent(value: &Value, field: &str) -> Vec<FieldError> {
     match value {
-        Value::String(percent) => invalid(field, percent, names::percent(percent)),
+        Value::String(percent) => invalid(field, percent, validation::percent(percent)),
         Value::Number(number) if number.as_i64().is_some_and(|n| n < 0) => {
             vec![FieldError::new(
                 ErrorType::Invalid,
@@ -184,9 +177,7 @@ pub(super) fn at_most_100_percent(value: &Value, field: &str) -> Vec<FieldError>
 /// An IP address in any spelling but with no ambiguity.
 pub(super) fn ip(value: &str, field: &str) -> Vec<FieldError> {
     let why = match value.parse::<IpAddr>() {
-        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
-            "must not be an IPv4-mapped IPv6 address"
-        }
+        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => "must not be an IPv4-mapped IPv6 address",
         Ok(_) => return Vec::new(),
         Err(_) if without_leading_zeros(value).is_some() => "must not have leading 0s",
         Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
@@ -211,20 +202,13 @@ pub(super) fn canonical_ip(value: &str, field: &str) -> Vec<FieldError> {
 
 /// An address an endpoint may have.
 pub(super) fn endpoint_ip(value: &str, field: &str) -> Vec<FieldError> {
-    let Some(ip) = value
-        .parse::<IpAddr>()
-        .ok()
-        .or_else(|| without_leading_zeros(value))
-    else {
+    let Some(ip) = value.parse::<IpAddr>().ok().or_else(|| without_leading_zeros(value)) else {
         let why = "must be a valid IP address";
         return vec![FieldError::invalid(field, value, why)];
     };
     let (link_local, multicast) = match ip {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
-        IpAddr::V6(v6) => (
-            v6.is_unicast_link_local(),
-            v6.segments()[0] & 0xff0f == 0xff02,
-        ),
+        IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments()[0] & 0xff0f == 0xff02),
     };
     let unspecified = format!("may not be unspecified ({value})");
     [
@@ -251,12 +235,7 @@ pub(super) fn endpoint_ip(value: &str, field: &str) -> Vec<FieldError> {
 fn without_leading_zeros(value: &str) -> Option<IpAddr> {
     let trimmed: Vec<String> = value
         .split('.')
-        .map(|octet| {
-            octet
-                .parse::<u16>()
-                .map(|n| n.to_string())
-                .unwrap_or_default()
-        })
+        .map(|octet| octet.parse::<u16>().map(|n| n.to_string()).unwrap_or_default())
         .collect();
     trimmed.join(".").parse().ok()
 }
@@ -277,9 +256,7 @@ pub(super) fn cidr(value: &str, field: &str) -> Vec<FieldError> {
     let why = match parse_cidr(value) {
         None => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
         Some(_) if !spelled_plainly(value) => "must not have leading 0s in IP or prefix length",
-        Some((IpAddr::V6(v6), _)) if v6.to_ipv4_mapped().is_some() => {
-            "must not have an IPv4-mapped IPv6 address"
-        }
+        Some((IpAddr::V6(v6), _)) if v6.to_ipv4_mapped().is_some() => "must not have an IPv4-mapped IPv6 address",
         Some((address, length)) if masked(address, length) != bits(address) => {
             "must not have bits set beyond the prefix length"
         }
@@ -311,9 +288,7 @@ fn masked(address: IpAddr, length: u8) -> u128 {
 
 /// Whether `inner` is a smaller part of `outer`.
 pub(super) fn is_strict_subset(inner: (IpAddr, u8), outer: (IpAddr, u8)) -> bool {
-    inner.0.is_ipv4() == outer.0.is_ipv4()
-        && inner.1 > outer.1
-        && masked(inner.0, outer.1) == masked(outer.0, outer.1)
+    inner.0.is_ipv4() == outer.0.is_ipv4() && inner.1 > outer.1 && masked(inner.0, outer.1) == masked(outer.0, outer.1)
 }
 
 /// Conditions as `metav1.Condition` has them.
@@ -334,7 +309,7 @@ pub(super) fn conditions(conditions: &[Value], field: &str) -> Vec<FieldError> {
 fn condition_parts(condition: &Value, field: &str) -> Vec<FieldError> {
     let part = |key: &str| (text(condition, &[key]), format!("{field}.{key}"));
     let (kind, kind_field) = part("type");
-    let mut errors = invalid(&kind_field, kind, names::qualified(kind));
+    let mut errors = invalid(&kind_field, kind, validation::label_key(kind));
     let (status, status_field) = part("status");
     errors.extend(one_of(&status_field, status, &["False", "True", "Unknown"]));
     if let Some(generation) = number(condition, &["observedGeneration"]).filter(|g| *g < 0) {
@@ -343,26 +318,16 @@ fn condition_parts(condition: &Value, field: &str) -> Vec<FieldError> {
         errors.push(FieldError::invalid(field, generation, why));
     }
     if !has(condition, &["lastTransitionTime"]) {
-        errors.push(FieldError::required(
-            format!("{field}.lastTransitionTime"),
-            "",
-        ));
+        errors.push(FieldError::required(format!("{field}.lastTransitionTime"), ""));
     }
     let (reason, reason_field) = part("reason");
     if reason.is_empty() {
         errors.push(FieldError::required(&reason_field, ""));
     } else {
-        errors.extend(invalid(
-            &reason_field,
-            reason,
-            names::condition_reason(reason),
-        ));
+        errors.extend(invalid(&reason_field, reason, validation::condition_reason(reason)));
     }
     let (message, message_field) = part("message");
-    for (text, field, max) in [
-        (reason, reason_field, 1024),
-        (message, message_field, 32 * 1024),
-    ] {
+    for (text, field, max) in [(reason, reason_field, 1024), (message, message_field, 32 * 1024)] {
         if text.len() > max {
             errors.push(FieldError::too_long(field, max));
         }

@@ -2,20 +2,21 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::pods::defaults::resource_list;
 use super::print::{access_modes, age, name, or};
 use super::quantity::Quantity;
 use super::value::{at, default_to, has, list, protect, set, text};
-use super::{check, names, require};
+use super::{check, require};
 
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 /// How claims behave.
-pub(super) const CLAIM: Behaviour = Behaviour {
+pub(super) const CLAIM: KindBehavior = KindBehavior {
     default: |claim| {
         if let Some(spec) = claim.get_mut("spec") {
             default_to(spec, "volumeMode", "Filesystem");
@@ -46,7 +47,7 @@ pub(super) const CLAIM: Behaviour = Behaviour {
     warnings: byte_warnings,
     update_warnings: |claim, _| byte_warnings(claim),
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// `dataSource` takes claims and snapshots only, and `dataSourceRef` says the same.
@@ -74,7 +75,9 @@ fn byte_warnings(claim: &Value) -> Vec<String> {
         let amount = text(claim, &["spec", "resources", which, "storage"]);
         if Quantity::parse(amount).is_ok_and(|quantity| !quantity.is_whole()) {
             let shown = aplomb_apimachinery::field::go_quote(amount);
-            warnings.push(format!("spec.resources.{which}[storage]: fractional byte value {shown} is invalid, must be an integer"));
+            warnings.push(format!(
+                "spec.resources.{which}[storage]: fractional byte value {shown} is invalid, must be an integer"
+            ));
         }
     }
     warnings
@@ -110,7 +113,7 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
         let name = text(spec, &[key]);
         if !name.is_empty() {
             let field = format!("{field}.{key}");
-            errors.extend(check::invalid(&field, name, names::subdomain(name, false)));
+            errors.extend(check::invalid(&field, name, validation::dns_subdomain(name, false)));
         }
     }
     let modes = &["Block", "Filesystem"];
@@ -120,12 +123,7 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
 
 /// Access modes the server knows, and the one that stands alone.
 pub(super) fn access_mode_names(modes: &[Value], field: &str) -> Vec<FieldError> {
-    const KNOWN: [&str; 4] = [
-        "ReadOnlyMany",
-        "ReadWriteMany",
-        "ReadWriteOnce",
-        "ReadWriteOncePod",
-    ];
+    const KNOWN: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let names: Vec<&str> = modes.iter().filter_map(Value::as_str).collect();
     let mut errors: Vec<FieldError> = names
         .iter()
@@ -167,12 +165,11 @@ fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         keep(&["volumeAttributesClassName"]);
     }
     if allowed != *at(new, &["spec"]) {
-        let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        let why =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         errors.push(FieldError::forbidden("spec", why));
     }
-    let size = |claim: &Value, path: &[&str]| {
-        Quantity::parse(at(claim, path).as_str().unwrap_or("0")).ok()
-    };
+    let size = |claim: &Value, path: &[&str]| Quantity::parse(at(claim, path).as_str().unwrap_or("0")).ok();
     let wanted = ["spec", "resources", "requests", "storage"];
     let now = size(new, &wanted);
     if now < size(old, &wanted) && now <= size(old, &["status", "capacity", "storage"]) {
@@ -193,10 +190,7 @@ fn cells(claim: &Value, now: Timestamp) -> Vec<Value> {
     let bound = !text(claim, &["spec", "volumeName"]).is_empty();
     let modes = access_modes(list(claim, &["status", "accessModes"]));
     let (capacity, modes) = if bound {
-        (
-            or(text(claim, &["status", "capacity", "storage"]), "0"),
-            modes,
-        )
+        (or(text(claim, &["status", "capacity", "storage"]), "0"), modes)
     } else {
         (String::new(), String::new())
     };
@@ -207,16 +201,8 @@ fn cells(claim: &Value, now: Timestamp) -> Vec<Value> {
         capacity.into(),
         modes.into(),
         text(claim, &["spec", "storageClassName"]).into(),
-        or(
-            text(claim, &["spec", "volumeAttributesClassName"]),
-            "<unset>",
-        )
-        .into(),
+        or(text(claim, &["spec", "volumeAttributesClassName"]), "<unset>").into(),
         age(claim, now),
-        or(
-            at(claim, &["spec", "volumeMode"]).as_str().unwrap_or(""),
-            "<unset>",
-        )
-        .into(),
+        or(at(claim, &["spec", "volumeMode"]).as_str().unwrap_or(""), "<unset>").into(),
     ]
 }

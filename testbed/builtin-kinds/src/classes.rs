@@ -1,13 +1,14 @@
 //! Priority classes and runtime classes: what a Pod may name.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
+use super::check;
 use super::pods::{resource_requirements, tolerations};
 use super::print::{age, count, flag, name};
 use super::value::{at, default_to, number, text};
-use super::{check, names};
 
 /// What users may give; above are the classes of the system.
 const HIGHEST: i64 = 1_000_000_000;
@@ -18,7 +19,7 @@ pub(super) const SYSTEM: [(&str, i64); 2] = [
 ];
 
 /// How priority classes behave.
-pub(super) const PRIORITY_CLASS: Behaviour = Behaviour {
+pub(super) const PRIORITY_CLASS: KindBehavior = KindBehavior {
     default: |class| default_to(class, "preemptionPolicy", "PreemptLowerPriority"),
     validate: priority_class,
     validate_update: |new, old, _| {
@@ -42,11 +43,11 @@ pub(super) const PRIORITY_CLASS: Behaviour = Behaviour {
             text(class, &["preemptionPolicy"]).into(),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How runtime classes behave.
-pub(super) const RUNTIME_CLASS: Behaviour = Behaviour {
+pub(super) const RUNTIME_CLASS: KindBehavior = KindBehavior {
     default: |class| super::pods::defaults::resource_list(class, &["overhead", "podFixed"]),
     validate: runtime_class,
     validate_update: |new, old, _| check::immutable(new, old, &["handler"]),
@@ -56,7 +57,7 @@ pub(super) const RUNTIME_CLASS: Behaviour = Behaviour {
         let handler = text(class, &["handler"]);
         vec![name(class), handler.into(), age(class, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn priority_class(class: &Value) -> Vec<FieldError> {
@@ -86,25 +87,19 @@ fn reserved(class: &Value, own_name: &str, value: i64) -> Option<FieldError> {
         }
         Some(_) => return None,
     };
-    let why = format!(
-        "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
-    );
+    let why = format!("priority class names with 'system-' prefix are reserved for system use only. error: {why}");
     Some(FieldError::forbidden("metadata.name", why))
 }
 
 fn runtime_class(class: &Value) -> Vec<FieldError> {
     let mut errors = match text(class, &["handler"]) {
         "" => vec![FieldError::required("handler", "")],
-        handler => check::invalid("handler", handler, names::label(handler, false)),
+        handler => check::invalid("handler", handler, validation::dns_label(handler, false)),
     };
     let overhead = json!({ "limits": at(class, &["overhead", "podFixed"]) });
     errors.extend(resource_requirements(&overhead, "overhead"));
     let selector = "scheduling.nodeSelector";
-    errors.extend(check::labels(
-        class,
-        &["scheduling", "nodeSelector"],
-        selector,
-    ));
+    errors.extend(check::labels(class, &["scheduling", "nodeSelector"], selector));
     errors.extend(tolerations(at(class, &["scheduling"]), "scheduling"));
     errors
 }

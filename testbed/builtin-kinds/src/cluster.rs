@@ -2,12 +2,12 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
-use super::names;
 use super::pods::TAINT_EFFECTS;
 use super::print::{NONE, UNKNOWN, age, name, or};
 use super::quantity::Quantity;
@@ -16,7 +16,7 @@ use super::shown;
 use super::value::{at, default_to, has, list, members, restore, set, text};
 
 /// How namespaces behave.
-pub(super) const NAMESPACE: Behaviour = Behaviour {
+pub(super) const NAMESPACE: KindBehavior = KindBehavior {
     default: default_namespace,
     prepare_create: prepare_namespace,
     prepare_update: |namespace, old, part| {
@@ -27,7 +27,7 @@ pub(super) const NAMESPACE: Behaviour = Behaviour {
     },
     validate: validate_namespace,
     validate_update: validate_namespace_status,
-    name: names::label,
+    name: validation::dns_label,
     selectable: |namespace| {
         vec![
             (
@@ -35,10 +35,7 @@ pub(super) const NAMESPACE: Behaviour = Behaviour {
                 text(namespace, &["status", "phase"]).to_owned(),
             ),
             // Not a field, but it always could be selected by.
-            (
-                "name".to_owned(),
-                text(namespace, &["metadata", "name"]).to_owned(),
-            ),
+            ("name".to_owned(), text(namespace, &["metadata", "name"]).to_owned()),
         ]
     },
     cells: |namespace, now| {
@@ -48,11 +45,11 @@ pub(super) const NAMESPACE: Behaviour = Behaviour {
             age(namespace, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How nodes behave.
-pub(super) const NODE: Behaviour = Behaviour {
+pub(super) const NODE: KindBehavior = KindBehavior {
     default: default_node,
     prepare_create: prepare_node,
     validate: validate_node,
@@ -64,7 +61,7 @@ pub(super) const NODE: Behaviour = Behaviour {
         vec![("spec.unschedulable".to_owned(), unschedulable.to_string())]
     },
     cells: node_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_namespace(namespace: &mut Value) {
@@ -103,11 +100,9 @@ fn validate_namespace(namespace: &Value) -> Vec<FieldError> {
         errors.extend(check::invalid(
             "spec.finalizers",
             finalizer,
-            names::qualified(finalizer),
+            validation::label_key(finalizer),
         ));
-        if !finalizer.contains('/')
-            && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion")
-        {
+        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid("spec.finalizers", finalizer, why));
         }
@@ -177,9 +172,7 @@ fn validate_taints(node: &Value) -> Vec<FieldError> {
         let field = format!("metadata.taints[{index}]");
         errors.extend(validate_taint(taint, &field));
         let (key, effect) = (text(taint, &["key"]), text(taint, &["effect"]));
-        let same = |earlier: &Value| {
-            text(earlier, &["key"]) == key && text(earlier, &["effect"]) == effect
-        };
+        let same = |earlier: &Value| text(earlier, &["key"]) == key && text(earlier, &["effect"]) == effect;
         if taints[..index].iter().any(same) {
             let why = "taints must be unique by key and effect pair";
             errors.push(shown::duplicate(field, &shown_taint(taint), why));
@@ -192,7 +185,7 @@ fn validate_taint(taint: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (key, value) = (text(taint, &["key"]), text(taint, &["value"]));
     let at_key = format!("{field}.key");
-    errors.extend(check::invalid(&at_key, key, names::qualified(key)));
+    errors.extend(check::invalid(&at_key, key, validation::label_key(key)));
     errors.extend(check::label_value(value, &format!("{field}.value")));
     let at_effect = format!("{field}.effect");
     match text(taint, &["effect"]) {
@@ -239,11 +232,7 @@ fn validate_resources(node: &Value) -> Vec<FieldError> {
 
 /// Resources that come in whole pieces.
 fn is_integer(resource: &str) -> bool {
-    let native = !resource.contains('/')
-        || resource
-            .split('/')
-            .next()
-            .is_some_and(|d| d.ends_with("kubernetes.io"));
+    let native = !resource.contains('/') || resource.split('/').next().is_some_and(|d| d.ends_with("kubernetes.io"));
     !native
         || matches!(
             resource,
@@ -260,11 +249,7 @@ fn validate_node_update(node: &Value, old: &Value, part: Part) -> Vec<FieldError
                 ("Type", at(address, &["type"]).to_string()),
                 ("Address", at(address, &["address"]).to_string()),
             ]);
-            errors.push(shown::duplicate(
-                format!("status.addresses[{index}]"),
-                &raw,
-                "",
-            ));
+            errors.push(shown::duplicate(format!("status.addresses[{index}]"), &raw, ""));
         }
     }
     for key in ["podCIDRs", "providerID"] {
@@ -277,10 +262,7 @@ fn validate_node_update(node: &Value, old: &Value, part: Part) -> Vec<FieldError
     }
     errors.extend(validate_taints(node));
     if at(node, &["spec", "externalID"]) != at(old, &["spec", "externalID"]) {
-        errors.push(FieldError::forbidden(
-            "spec.externalID",
-            "may not be updated",
-        ));
+        errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
     }
     if part == Part::Main {
         // The server runs both the change's and the object's own checks.
@@ -295,9 +277,7 @@ fn node_cells(node: &Value, now: Timestamp) -> Vec<Value> {
         let found = list(node, &["status", "addresses"])
             .iter()
             .find(|a| text(a, &["type"]) == kind);
-        found
-            .map_or(NONE, |found| text(found, &["address"]))
-            .to_owned()
+        found.map_or(NONE, |found| text(found, &["address"])).to_owned()
     };
     let mut kernel = or(info("kernelVersion"), UNKNOWN);
     if !info("architecture").is_empty() {
@@ -333,8 +313,7 @@ fn node_status(node: &Value) -> String {
 }
 
 fn roles(node: &Value) -> String {
-    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/")
-    {
+    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/") {
         Some(role) => Some(role.to_owned()),
         None if key == "kubernetes.io/role" => value.as_str().map(str::to_owned),
         None => None,

@@ -3,13 +3,13 @@
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::json;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
-use super::names;
+use super::behavior::KindBehavior;
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, members, restore, set, text};
 
@@ -18,15 +18,15 @@ const MAX_SIZE: usize = 1024 * 1024;
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
 /// How config maps behave.
-pub(super) const CONFIG_MAP: Behaviour = Behaviour {
+pub(super) const CONFIG_MAP: KindBehavior = KindBehavior {
     validate: validate_config_map,
     validate_update: |new, old, _| immutable(new, old, &["data", "binaryData"]),
     cells: config_map_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How secrets behave.
-pub(super) const SECRET: Behaviour = Behaviour {
+pub(super) const SECRET: KindBehavior = KindBehavior {
     default: default_secret,
     validate: validate_secret,
     validate_update: validate_secret_update,
@@ -37,16 +37,16 @@ pub(super) const SECRET: Behaviour = Behaviour {
     },
     selectable: |secret| vec![("type".to_owned(), text(secret, &["type"]).to_owned())],
     cells: secret_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How service accounts behave.
-pub(super) const SERVICE_ACCOUNT: Behaviour = Behaviour {
+pub(super) const SERVICE_ACCOUNT: KindBehavior = KindBehavior {
     warnings: |account| mountable_secrets_warning(account, &Value::Null),
     update_warnings: mountable_secrets_warning,
     prepare_create: only_secret_names,
     prepare_update: |account, _, _| only_secret_names(account),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Said only when a write sets the annotation anew.
@@ -129,9 +129,7 @@ fn validate_secret(object: &Value) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = members(object, &["data"])
         .flat_map(|(key, _)| bad_key("data", key))
         .collect();
-    let size: usize = members(object, &["data"])
-        .map(|(_, value)| decoded_len(value))
-        .sum();
+    let size: usize = members(object, &["data"]).map(|(_, value)| decoded_len(value)).sum();
     if size > MAX_SIZE {
         errors.push(FieldError::too_long("data", MAX_SIZE));
     }
@@ -152,10 +150,7 @@ fn validate_secret_type(object: &Value) -> Vec<FieldError> {
         "kubernetes.io/service-account-token" => {
             let key = "kubernetes.io/service-account.name";
             match text(object, &["metadata", "annotations", key]) {
-                "" => vec![FieldError::required(
-                    format!("metadata.annotations[{key}]"),
-                    "",
-                )],
+                "" => vec![FieldError::required(format!("metadata.annotations[{key}]"), "")],
                 _ => Vec::new(),
             }
         }
@@ -189,21 +184,13 @@ fn well_formed(object: &Value, key: &str) -> Vec<FieldError> {
         }
         Err(why) => why,
     };
-    vec![FieldError::invalid(
-        field,
-        "<secret contents redacted>",
-        why,
-    )]
+    vec![FieldError::invalid(field, "<secret contents redacted>", why)]
 }
 
 fn validate_secret_update(new: &Value, old: &Value, _part: Part) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if at(new, &["type"]) != at(old, &["type"]) {
-        errors.push(FieldError::invalid(
-            "type",
-            text(new, &["type"]),
-            "field is immutable",
-        ));
+        errors.push(FieldError::invalid("type", text(new, &["type"]), "field is immutable"));
     }
     errors.extend(immutable(new, old, &["data"]));
     errors
@@ -215,9 +202,7 @@ fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
         return Vec::new();
     }
     let unmarked = at(new, &["immutable"]) != true;
-    let changed = fields
-        .iter()
-        .filter(|field| at(new, &[field]) != at(old, &[field]));
+    let changed = fields.iter().filter(|field| at(new, &[field]) != at(old, &[field]));
     unmarked
         .then_some("immutable")
         .into_iter()
@@ -228,7 +213,7 @@ fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
 
 fn bad_key(map: &str, key: &str) -> Vec<FieldError> {
     let field = format!("{map}[{key}]");
-    names::config_map_key(key)
+    validation::config_map_key(key)
         .into_iter()
         .map(|why| FieldError::invalid(&field, key, why))
         .collect()

@@ -48,9 +48,8 @@ pub(super) struct ColumnEntry {
 }
 
 /// The kinds in discovery order.
-pub(super) static KINDS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("data/kinds.json")).expect("vendored kinds are valid")
-});
+pub(super) static KINDS: LazyLock<Vec<Entry>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("data/kinds.json")).expect("vendored kinds are valid"));
 
 static COMPONENTS: LazyLock<BTreeMap<String, Value>> =
     LazyLock::new(|| unpack(include_bytes!("data/components.json.gz")));
@@ -165,10 +164,7 @@ mod tests {
     fn list_keys_survive_resolution() {
         let service = resolved("io.k8s.api.core.v1.Service");
         let ports = &service["properties"]["spec"]["properties"]["ports"];
-        assert_eq!(
-            ports["x-kubernetes-list-map-keys"],
-            json!(["port", "protocol"])
-        );
+        assert_eq!(ports["x-kubernetes-list-map-keys"], json!(["port", "protocol"]));
         assert_eq!(ports["items"]["properties"]["protocol"]["default"], "TCP");
     }
 }

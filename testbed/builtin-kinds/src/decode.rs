@@ -77,10 +77,7 @@ impl std::fmt::Display for Wrong {
                 container,
                 field,
             } if container.is_empty() && field.is_empty() => {
-                write!(
-                    f,
-                    "json: cannot unmarshal {value} into Go value of type {kind}"
-                )
+                write!(f, "json: cannot unmarshal {value} into Go value of type {kind}")
             }
             Self::Type {
                 value,
@@ -203,9 +200,7 @@ impl Decoder {
             match (item.as_u64().and_then(|n| u8::try_from(n).ok()), item) {
                 (Some(byte), _) => out.push(byte),
                 (None, Value::Null) => out.push(0),
-                (None, Value::Number(number)) => {
-                    self.save_type(format!("number {number}"), "uint8")
-                }
+                (None, Value::Number(number)) => self.save_type(format!("number {number}"), "uint8"),
                 (None, other) => self.mismatch(other, "uint8"),
             }
         }
@@ -287,11 +282,7 @@ impl Decoder {
         }
     }
 
-    fn time(
-        &mut self,
-        input: &Value,
-        read: fn(&str) -> Result<String, String>,
-    ) -> Result<Value, Wrong> {
+    fn time(&mut self, input: &Value, read: fn(&str) -> Result<String, String>) -> Result<Value, Wrong> {
         match input {
             Value::Null => Ok(Value::Null),
             Value::String(text) => read(text).map(Value::from).map_err(Wrong::Plain),
@@ -313,15 +304,12 @@ impl Decoder {
 
     /// A schema, or something simpler; read by a decoder of its own that ignores unknown fields.
     fn schema_or(&mut self, input: Value, name: &str) -> Result<Value, Wrong> {
-        let schema = GoType::Named(
-            "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaProps".to_owned(),
-        );
+        let schema =
+            GoType::Named("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaProps".to_owned());
         let kind = match (&input, name) {
             (Value::Object(_), _) => schema,
             (Value::Array(_), "JSONSchemaPropsOrArray") => GoType::Slice(Box::new(schema)),
-            (Value::Array(_), "JSONSchemaPropsOrStringArray") => {
-                GoType::Slice(Box::new(GoType::String))
-            }
+            (Value::Array(_), "JSONSchemaPropsOrStringArray") => GoType::Slice(Box::new(GoType::String)),
             (Value::Bool(_), "JSONSchemaPropsOrBool") => return Ok(input),
             (_, "JSONSchemaPropsOrBool") => {
                 return Err(Wrong::Plain("boolean or JSON schema expected".into()));
@@ -329,9 +317,7 @@ impl Decoder {
             _ => return Ok(Value::Null),
         };
         let mut inner = Decoder::default();
-        let read = inner
-            .value(input, &kind)
-            .map_err(|wrong| self.nest(wrong))?;
+        let read = inner.value(input, &kind).map_err(|wrong| self.nest(wrong))?;
         match inner.saved {
             Some(wrong) => Err(self.nest(wrong)),
             None => Ok(read),
@@ -340,9 +326,7 @@ impl Decoder {
 
     fn nest(&self, wrong: Wrong) -> Wrong {
         match wrong {
-            Wrong::Type {
-                value, kind, field, ..
-            } => {
+            Wrong::Type { value, kind, field, .. } => {
                 let field = self.field_names().into_iter().chain(field).collect();
                 Wrong::Type {
                     value,
@@ -364,10 +348,7 @@ impl Decoder {
         } else {
             format!("{}.{key}", self.path)
         };
-        let message = format!(
-            "unknown field {}",
-            aplomb_apimachinery::field::go_quote(&path)
-        );
+        let message = format!("unknown field {}", aplomb_apimachinery::field::go_quote(&path));
         if !self.unknown.contains(&message) {
             self.unknown.push(message);
         }

@@ -2,22 +2,18 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::behavior::{KindBehavior, SPEC_AND_METADATA};
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, list, number, text};
-use super::{check, names, require};
+use super::{check, require};
 
-const NODES: [&str; 4] = [
-    "nodeName",
-    "nodeSelector",
-    "allNodes",
-    "perDeviceNodeSelection",
-];
+const NODES: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
 
 /// How device classes behave.
-pub(super) const DEVICE_CLASS: Behaviour = Behaviour {
+pub(super) const DEVICE_CLASS: KindBehavior = KindBehavior {
     validate: |class| {
         let mut errors = selectors(at(class, &["spec"]), "spec");
         for (index, config) in list(class, &["spec", "config"]).iter().enumerate() {
@@ -29,11 +25,11 @@ pub(super) const DEVICE_CLASS: Behaviour = Behaviour {
         errors
     },
     generation: &[&["spec"]],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How resource claims behave.
-pub(super) const CLAIM: Behaviour = Behaviour {
+pub(super) const CLAIM: KindBehavior = KindBehavior {
     default: |claim| {
         if let Some(spec) = claim.get_mut("spec") {
             default_requests(spec);
@@ -47,11 +43,11 @@ pub(super) const CLAIM: Behaviour = Behaviour {
     fixed_by_status: SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: |claim, now| vec![name(claim), state(claim).into(), age(claim, now)],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How claim templates behave.
-pub(super) const CLAIM_TEMPLATE: Behaviour = Behaviour {
+pub(super) const CLAIM_TEMPLATE: KindBehavior = KindBehavior {
     default: |template| {
         if let Some(spec) = template.pointer_mut("/spec/spec") {
             default_requests(spec);
@@ -59,11 +55,11 @@ pub(super) const CLAIM_TEMPLATE: Behaviour = Behaviour {
     },
     validate: |template| requests(at(template, &["spec", "spec"]), "spec.spec"),
     validate_update: |new, old, _| check::immutable(new, old, &["spec"]),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How resource slices behave.
-pub(super) const SLICE: Behaviour = Behaviour {
+pub(super) const SLICE: KindBehavior = KindBehavior {
     validate: |slice| slice_spec(at(slice, &["spec"])),
     validate_update: |new, old, _| {
         [["spec", "driver"], ["spec", "nodeName"]]
@@ -71,19 +67,12 @@ pub(super) const SLICE: Behaviour = Behaviour {
             .flat_map(|path| check::immutable(new, old, path))
             .collect()
     },
-    unknown_label: |field| {
-        format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
-    },
+    unknown_label: |field| format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}"),
     generation: &[&["spec"]],
     selectable: |slice| {
         ["nodeName", "driver"]
             .iter()
-            .map(|key| {
-                (
-                    format!("spec.{key}"),
-                    text(slice, &["spec", key]).to_owned(),
-                )
-            })
+            .map(|key| (format!("spec.{key}"), text(slice, &["spec", key]).to_owned()))
             .collect()
     },
     cells: |slice, now| {
@@ -95,7 +84,7 @@ pub(super) const SLICE: Behaviour = Behaviour {
             age(slice, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn state(claim: &Value) -> String {
@@ -133,7 +122,7 @@ fn default_count(request: &mut Value) {
 }
 
 fn label(name: &str) -> Vec<String> {
-    names::label(name, false)
+    validation::dns_label(name, false)
 }
 
 fn requests(spec: &Value, field: &str) -> Vec<FieldError> {
@@ -144,10 +133,7 @@ fn requests(spec: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(require::named(request, "name", &field, label));
         let first = list(request, &["firstAvailable"]);
         if has(request, &["exactly"]) {
-            errors.extend(exact(
-                at(request, &["exactly"]),
-                &format!("{field}.exactly"),
-            ));
+            errors.extend(exact(at(request, &["exactly"]), &format!("{field}.exactly")));
         } else if first.is_empty() {
             let why = "exactly one of `exactly` or `firstAvailable` is required";
             errors.push(FieldError::required(&field, why));
@@ -162,7 +148,7 @@ fn requests(spec: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn exact(request: &Value, field: &str) -> Vec<FieldError> {
-    let subdomain = |name: &str| names::subdomain(name, false);
+    let subdomain = |name: &str| validation::dns_subdomain(name, false);
     let mut errors = require::named(request, "deviceClassName", field, subdomain);
     errors.extend(selectors(request, field));
     let modes = &["All", "ExactCount"];
@@ -178,18 +164,12 @@ fn selectors(holder: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn slice_spec(spec: &Value) -> Vec<FieldError> {
-    let subdomain = |name: &str| names::subdomain(name, false);
+    let subdomain = |name: &str| validation::dns_subdomain(name, false);
     let mut errors = require::named(spec, "driver", "spec", subdomain);
     errors.extend(require::given(at(spec, &["pool"]), "name", "spec.pool", ""));
     let why = "must be greater than zero";
     let pool = at(spec, &["pool"]);
-    errors.extend(require::holds(
-        pool,
-        "resourceSliceCount",
-        "spec.pool",
-        |n| n > 0,
-        why,
-    ));
+    errors.extend(require::holds(pool, "resourceSliceCount", "spec.pool", |n| n > 0, why));
     let given = NODES.iter().filter(|key| has(spec, &[key])).count();
     if given != 1 {
         let shown: Vec<String> = NODES.iter().map(|key| format!("`{key}`")).collect();
@@ -197,12 +177,7 @@ fn slice_spec(spec: &Value) -> Vec<FieldError> {
         errors.push(FieldError::required("spec", why));
     }
     for (index, device) in list(spec, &["devices"]).iter().enumerate() {
-        errors.extend(require::named(
-            device,
-            "name",
-            &format!("spec.devices[{index}]"),
-            label,
-        ));
+        errors.extend(require::named(device, "name", &format!("spec.devices[{index}]"), label));
     }
     errors
 }

@@ -43,9 +43,7 @@ pub(super) fn is_omitted(field: &Field, value: &Value) -> bool {
 }
 
 /// The structs whose fields stand among those of the struct they are in.
-pub(super) fn inlined(
-    fields: &'static [Field],
-) -> impl Iterator<Item = (&'static Named, &'static [Field])> {
+pub(super) fn inlined(fields: &'static [Field]) -> impl Iterator<Item = (&'static Named, &'static [Field])> {
     fields
         .iter()
         .filter(|field| field.name.is_empty())

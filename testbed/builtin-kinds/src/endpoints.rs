@@ -2,33 +2,27 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
-use super::names;
 use super::print::{NONE, age, first_three, name};
 use super::require;
 use super::value::{at, default_to, has, items_mut, list, number, set, text};
 
-const DEPRECATED: &str =
-    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+const DEPRECATED: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
 /// How endpoint slices behave.
-pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
+pub(super) const ENDPOINT_SLICE: KindBehavior = KindBehavior {
     default: default_slice,
     prepare_create: drop_topology,
     drop_changed: drop_topology,
     validate: validate_slice,
     validate_update: slice_update,
     validates_updates: false,
-    generation: &[
-        &["endpoints"],
-        &["ports"],
-        &["addressType"],
-        &["metadata", "labels"],
-    ],
+    generation: &[&["endpoints"], &["ports"], &["addressType"], &["metadata", "labels"]],
     cells: slice_cells,
     // Only a new slice can have a deprecated type: the type never changes.
     warnings: |slice| {
@@ -37,11 +31,11 @@ pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
             .into_iter()
             .collect()
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How endpoints behave.
-pub(super) const ENDPOINTS: Behaviour = Behaviour {
+pub(super) const ENDPOINTS: KindBehavior = KindBehavior {
     default: |endpoints| {
         for subset in items_mut(endpoints, &["subsets"]) {
             for port in items_mut(subset, &["ports"]) {
@@ -51,16 +45,10 @@ pub(super) const ENDPOINTS: Behaviour = Behaviour {
     },
     validate: validate_endpoints,
     create_on_update: true,
-    cells: |endpoints, now| {
-        vec![
-            name(endpoints),
-            addresses(endpoints).into(),
-            age(endpoints, now),
-        ]
-    },
+    cells: |endpoints, now| vec![name(endpoints), addresses(endpoints).into(), age(endpoints, now)],
     warnings: |_| vec![DEPRECATED.to_owned()],
     update_warnings: |_, _| vec![DEPRECATED.to_owned()],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_slice(slice: &mut Value) {
@@ -154,7 +142,7 @@ fn validate_slice_shape(slice: &Value) -> Vec<FieldError> {
             errors.extend(check::invalid(
                 &field,
                 port_name,
-                names::label(port_name, false),
+                validation::dns_label(port_name, false),
             ));
         }
         if ports[..index]
@@ -169,7 +157,7 @@ fn validate_slice_shape(slice: &Value) -> Vec<FieldError> {
             protocol,
             &["SCTP", "TCP", "UDP"],
         ));
-        let rule = names::qualified;
+        let rule = validation::label_key;
         errors.extend(require::spelled(port, "appProtocol", &field, rule));
     }
     errors
@@ -183,22 +171,18 @@ fn validate_slice_endpoints(slice: &Value) -> Vec<FieldError> {
     let kind = text(slice, &["addressType"]);
     let mut errors = Vec::new();
     for (index, endpoint) in endpoints.iter().enumerate() {
-        errors.extend(validate_slice_endpoint(
-            endpoint,
-            kind,
-            &format!("endpoints[{index}]"),
-        ));
+        errors.extend(validate_slice_endpoint(endpoint, kind, &format!("endpoints[{index}]")));
     }
     errors
 }
 
 fn validate_slice_endpoint(endpoint: &Value, kind: &str, field: &str) -> Vec<FieldError> {
     let mut errors = validate_addresses(endpoint, kind, &format!("{field}.addresses"));
-    let rule = |name: &str| names::subdomain(name, false);
+    let rule = |name: &str| validation::dns_subdomain(name, false);
     errors.extend(require::spelled(endpoint, "nodeName", field, rule));
     let topology = format!("{field}.deprecatedTopology");
     errors.extend(check::labels(endpoint, &["deprecatedTopology"], &topology));
-    let rule = |name: &str| names::label(name, false);
+    let rule = |name: &str| validation::dns_label(name, false);
     errors.extend(require::spelled(endpoint, "hostname", field, rule));
     errors.extend(validate_hints(endpoint, field));
     errors
@@ -223,7 +207,7 @@ fn validate_addresses(endpoint: &Value, kind: &str, field: &str) -> Vec<FieldErr
 fn validate_address(address: &str, kind: &str, list_field: &str, index: usize) -> Vec<FieldError> {
     let field = format!("{list_field}[{index}]");
     if kind == "FQDN" {
-        return names::fully_qualified(address, &field);
+        return validation::fully_qualified(address, &field);
     }
     if kind != "IPv4" && kind != "IPv6" {
         return Vec::new();
@@ -250,8 +234,8 @@ fn validate_address(address: &str, kind: &str, list_field: &str, index: usize) -
 fn validate_hints(endpoint: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, rule) in [
-        ("forZones", names::label_value as fn(&str) -> Vec<String>),
-        ("forNodes", |name: &str| names::subdomain(name, false)),
+        ("forZones", validation::label_value as fn(&str) -> Vec<String>),
+        ("forNodes", |name: &str| validation::dns_subdomain(name, false)),
     ] {
         let hints = list(endpoint, &["hints", key]);
         let field = format!("{field}.hints.{key}");
@@ -262,10 +246,7 @@ fn validate_hints(endpoint: &Value, field: &str) -> Vec<FieldError> {
         for (index, hint) in hints.iter().enumerate() {
             let field = format!("{field}[{index}].name");
             let name = text(hint, &["name"]);
-            if hints[..index]
-                .iter()
-                .any(|earlier| text(earlier, &["name"]) == name)
-            {
+            if hints[..index].iter().any(|earlier| text(earlier, &["name"]) == name) {
                 errors.push(FieldError::duplicate(&field, name));
             }
             errors.extend(check::invalid(&field, name, rule(name)));
@@ -278,9 +259,7 @@ fn validate_endpoints(endpoints: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, subset) in list(endpoints, &["subsets"]).iter().enumerate() {
         let field = format!("subsets[{index}]");
-        if list(subset, &["addresses"]).is_empty()
-            && list(subset, &["notReadyAddresses"]).is_empty()
-        {
+        if list(subset, &["addresses"]).is_empty() && list(subset, &["notReadyAddresses"]).is_empty() {
             let why = "must specify `addresses` or `notReadyAddresses`";
             errors.push(FieldError::required(&field, why));
         }
@@ -304,7 +283,7 @@ fn validate_endpoint_address(address: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.hostname"),
             host,
-            names::label(host, false),
+            validation::dns_label(host, false),
         ));
     }
     if has(address, &["nodeName"]) {
@@ -312,7 +291,7 @@ fn validate_endpoint_address(address: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.nodeName"),
             node,
-            names::subdomain(node, false),
+            validation::dns_subdomain(node, false),
         ));
     }
     errors.extend(check::endpoint_ip(ip, &format!("{field}.ip")));
@@ -327,13 +306,12 @@ fn validate_endpoint_port(port: &Value, require_name: bool, field: &str) -> Vec<
         name => errors.extend(check::invalid(
             &format!("{field}.name"),
             name,
-            names::label(name, false),
+            validation::dns_label(name, false),
         )),
     }
     let number = number(port, &["port"]).unwrap_or(0);
     let port_field = format!("{field}.port");
-    errors
-        .extend(check::port_number(number).map(|why| FieldError::invalid(port_field, number, why)));
+    errors.extend(check::port_number(number).map(|why| FieldError::invalid(port_field, number, why)));
     let protocol = text(port, &["protocol"]);
     errors.extend(check::one_of(
         &format!("{field}.protocol"),
@@ -344,7 +322,7 @@ fn validate_endpoint_port(port: &Value, require_name: bool, field: &str) -> Vec<
         errors.extend(check::invalid(
             &format!("{field}.appProtocol"),
             app,
-            names::qualified(app),
+            validation::label_key(app),
         ));
     }
     errors

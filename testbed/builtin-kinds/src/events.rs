@@ -2,31 +2,29 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
-use super::names;
 use super::print::{name, or, since};
 use super::shown;
 use super::value::{at, has, number, text};
 
 /// How events of the core group behave.
-pub(super) const CORE: Behaviour = Behaviour {
+pub(super) const CORE: KindBehavior = KindBehavior {
     validate: |event| validate_legacy(event, "reportingComponent"),
     create_on_update: true,
     selectable: core_fields,
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How events of `events.k8s.io` behave: new ones are held to stricter rules.
-pub(super) const NEW: Behaviour = Behaviour {
+pub(super) const NEW: KindBehavior = KindBehavior {
     validate: |event| validate_new(&to_core(event.clone())),
-    validate_update: |new, old, _: Part| {
-        validate_change(&to_core(new.clone()), &to_core(old.clone()))
-    },
+    validate_update: |new, old, _: Part| validate_change(&to_core(new.clone()), &to_core(old.clone())),
     validates_updates: false,
     create_on_update: true,
     selectable: |event| {
@@ -41,7 +39,7 @@ pub(super) const NEW: Behaviour = Behaviour {
             .collect()
     },
     cells: |event, now| cells(&to_core(event.clone()), now),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Names in `events.k8s.io/v1` and in `v1`.
@@ -58,28 +56,19 @@ const RENAMED: [(&str, &str); 7] = [
 /// From `events.k8s.io/v1` to `v1`.
 pub(super) fn to_core(event: Value) -> Value {
     let renamed = rename(event, |key| {
-        RENAMED
-            .iter()
-            .find(|(new, _)| *new == key)
-            .map(|(_, core)| *core)
+        RENAMED.iter().find(|(new, _)| *new == key).map(|(_, core)| *core)
     });
     shaped(
         renamed,
         "v1",
-        &[
-            ("reportingComponent", json!("")),
-            ("reportingInstance", json!("")),
-        ],
+        &[("reportingComponent", json!("")), ("reportingInstance", json!(""))],
     )
 }
 
 /// From `v1` to `events.k8s.io/v1`.
 pub(super) fn from_core(event: Value) -> Value {
     let renamed = rename(event, |key| {
-        RENAMED
-            .iter()
-            .find(|(_, core)| *core == key)
-            .map(|(new, _)| *new)
+        RENAMED.iter().find(|(_, core)| *core == key).map(|(new, _)| *new)
     });
     let mut event = shaped(renamed, "events.k8s.io/v1", &[]);
     if let Value::Object(members) = &mut event {
@@ -161,7 +150,7 @@ fn validate_legacy(event: &Value, controller: &str) -> Vec<FieldError> {
     errors.extend(check::invalid(
         "namespace",
         namespace,
-        names::subdomain(namespace, false),
+        validation::dns_subdomain(namespace, false),
     ));
     errors
 }
@@ -172,11 +161,7 @@ fn validate_fields(event: &Value, controller: &str) -> Vec<FieldError> {
     if reporter.is_empty() {
         errors.push(FieldError::required(controller, ""));
     }
-    errors.extend(check::invalid(
-        controller,
-        reporter,
-        names::qualified(reporter),
-    ));
+    errors.extend(check::invalid(controller, reporter, validation::label_key(reporter)));
     for (key, limit, required) in [
         ("reportingInstance", 128, true),
         ("action", 128, true),
@@ -206,11 +191,7 @@ fn validate_new(event: &Value) -> Vec<FieldError> {
     }
     let kind = text(event, &["type"]);
     if !matches!(kind, "Normal" | "Warning") {
-        errors.push(FieldError::invalid(
-            "type",
-            "",
-            format!("has invalid value: {kind}"),
-        ));
+        errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
     }
     for key in ["firstTimestamp", "lastTimestamp"] {
         if has(event, &[key]) {
@@ -230,11 +211,7 @@ fn validate_series(event: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if has(event, &["series"]) {
         if number(event, &["series", "count"]).unwrap_or(0) < 2 {
-            errors.push(FieldError::invalid(
-                "series.count",
-                "",
-                "should be at least 2",
-            ));
+            errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
         }
         if !has(event, &["series", "lastObservedTime"]) {
             errors.push(FieldError::required("series.lastObservedTime", ""));
@@ -299,13 +276,7 @@ fn shown_reference(reference: &Value) -> String {
         "FieldPath",
     ];
     let member = |(key, go)| (go, Value::from(text(reference, &[key])).to_string());
-    shown::object(
-        &members
-            .into_iter()
-            .zip(spelled)
-            .map(member)
-            .collect::<Vec<_>>(),
-    )
+    shown::object(&members.into_iter().zip(spelled).map(member).collect::<Vec<_>>())
 }
 
 fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
@@ -356,8 +327,6 @@ fn occurrences(event: &Value, now: Timestamp) -> (String, String, i64) {
     (
         first,
         last,
-        number(event, &["count"])
-            .filter(|count| *count != 0)
-            .unwrap_or(1),
+        number(event, &["count"]).filter(|count| *count != 0).unwrap_or(1),
     )
 }

@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::behavior::{KindBehavior, SPEC_AND_METADATA};
 use super::print::{NONE, age, count, name, or};
 use super::value::{at, default_to, has, list, number, text};
 use super::{check, require};
@@ -16,7 +16,7 @@ mod rules;
 const MAX_QUEUES: i64 = 10_000_000;
 
 /// How flow schemas behave.
-pub(super) const FLOW_SCHEMA: Behaviour = Behaviour {
+pub(super) const FLOW_SCHEMA: KindBehavior = KindBehavior {
     default: |schema| {
         if let Some(spec) = schema.get_mut("spec")
             && number(spec, &["matchingPrecedence"]).unwrap_or(0) == 0
@@ -35,11 +35,11 @@ pub(super) const FLOW_SCHEMA: Behaviour = Behaviour {
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: schema_cells,
     row_order: Some(|one, other| precedence(one).cmp(&precedence(other))),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How priority levels behave.
-pub(super) const PRIORITY_LEVEL: Behaviour = Behaviour {
+pub(super) const PRIORITY_LEVEL: KindBehavior = KindBehavior {
     default: default_level,
     validate: level,
     validate_update: |new, _, part| match part {
@@ -51,7 +51,7 @@ pub(super) const PRIORITY_LEVEL: Behaviour = Behaviour {
     fixed_by_status: SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: level_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Which of two flow schemas is asked first.
@@ -118,15 +118,10 @@ fn level(level: &Value) -> Vec<FieldError> {
         let why = "must be 'Exempt' if and only if `name` is 'exempt'";
         errors.push(FieldError::invalid("spec.type", kind, why));
     }
-    let forbidden = |key: &str, why: &str| {
-        has(spec, &[key]).then(|| FieldError::forbidden(format!("spec.{key}"), why))
-    };
+    let forbidden = |key: &str, why: &str| has(spec, &[key]).then(|| FieldError::forbidden(format!("spec.{key}"), why));
     match kind {
         "Exempt" => {
-            errors.extend(forbidden(
-                "limited",
-                "must be nil if the type is not Limited",
-            ));
+            errors.extend(forbidden("limited", "must be nil if the type is not Limited"));
             errors.extend(shares(at(spec, &["exempt"]), "spec.exempt"));
         }
         "Limited" => {
@@ -152,10 +147,7 @@ fn shares(part: &Value, field: &str) -> Option<FieldError> {
 fn limited(part: &Value) -> Vec<FieldError> {
     let field = "spec.limited";
     let mut errors: Vec<FieldError> = shares(part, field).into_iter().collect();
-    errors.extend(response(
-        at(part, &["limitResponse"]),
-        "spec.limited.limitResponse",
-    ));
+    errors.extend(response(at(part, &["limitResponse"]), "spec.limited.limitResponse"));
     let why = "must be between 0 and 100, inclusive";
     errors.extend(require::holds(
         part,
@@ -165,13 +157,7 @@ fn limited(part: &Value) -> Vec<FieldError> {
         why,
     ));
     let why = "if specified, must be a non-negative integer";
-    errors.extend(require::holds(
-        part,
-        "borrowingLimitPercent",
-        field,
-        |n| n >= 0,
-        why,
-    ));
+    errors.extend(require::holds(part, "borrowingLimitPercent", field, |n| n >= 0, why));
     errors
 }
 
@@ -198,13 +184,7 @@ fn validate_queuing(queuing: &Value, field: &str) -> Vec<FieldError> {
     let count = |key: &str| number(queuing, &[key]).unwrap_or(0);
     let mut errors = Vec::new();
     for key in ["queueLengthLimit", "queues", "handSize"] {
-        errors.extend(require::holds(
-            queuing,
-            key,
-            field,
-            |n| n > 0,
-            "must be positive",
-        ));
+        errors.extend(require::holds(queuing, key, field, |n| n > 0, "must be positive"));
     }
     let (queues, hand) = (count("queues"), count("handSize"));
     if queues > MAX_QUEUES {

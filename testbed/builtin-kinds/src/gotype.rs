@@ -85,11 +85,9 @@ struct RawNamed {
 }
 
 static TYPES: LazyLock<BTreeMap<String, Named>> = LazyLock::new(|| {
-    let raw: BTreeMap<String, RawNamed> = serde_json::from_str(include_str!("data/gotypes.json"))
-        .expect("vendored Go types are valid");
-    raw.into_iter()
-        .map(|(name, raw)| (name, read(raw)))
-        .collect()
+    let raw: BTreeMap<String, RawNamed> =
+        serde_json::from_str(include_str!("data/gotypes.json")).expect("vendored Go types are valid");
+    raw.into_iter().map(|(name, raw)| (name, read(raw))).collect()
 });
 
 fn read(raw: RawNamed) -> Named {
@@ -136,9 +134,7 @@ fn parse(text: &str) -> GoType {
 
 /// The type called `key`, a package path and a name.
 pub(super) fn named(key: &str) -> &'static Named {
-    TYPES
-        .get(key)
-        .expect("every named Go type is in the vendored table")
+    TYPES.get(key).expect("every named Go type is in the vendored table")
 }
 
 /// The kinds of a package, each with the key of its type: the structs that say what they are.

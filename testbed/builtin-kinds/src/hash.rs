@@ -103,9 +103,7 @@ fn plain(kind: &GoType, value: &Value, out: &mut String) {
         GoType::Int32 | GoType::Int64 => {
             let _ = write!(out, "{}", value.as_i64().unwrap_or_default());
         }
-        GoType::Float64 => {
-            out.push_str(&aplomb_go_compat::float(value.as_f64().unwrap_or_default()))
-        }
+        GoType::Float64 => out.push_str(&aplomb_go_compat::float(value.as_f64().unwrap_or_default())),
         GoType::Slice(inner) => list(inner, value, out),
         GoType::Map(inner) => map(inner, value, out),
         GoType::Named(key) => named(gotype::named(key), value, out),
@@ -166,9 +164,7 @@ fn named(named: &Named, value: &Value, out: &mut String) {
             "resource.Quantity" => quantity(value.as_str().unwrap_or_default(), out),
             "intstr.IntOrString" => int_or_string(value, out),
             // A template has not been made at any time.
-            _ => out.push_str(
-                "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}",
-            ),
+            _ => out.push_str("{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"),
         },
     }
 }
@@ -182,11 +178,7 @@ fn member(owner: &Named, field: &Field, value: &Value, out: &mut String) {
         out.push(':');
         return typed(&field.kind, value, out);
     }
-    let special: &[(&str, &str)] = if owner.short() == RBD {
-        &RBD_NAMES
-    } else {
-        &[]
-    };
+    let special: &[(&str, &str)] = if owner.short() == RBD { &RBD_NAMES } else { &[] };
     let known = special.iter().chain(&NAMES);
     match known.into_iter().find(|(json, _)| *json == field.name) {
         Some((_, name)) => out.push_str(name),
@@ -197,11 +189,7 @@ fn member(owner: &Named, field: &Field, value: &Value, out: &mut String) {
         }
     }
     out.push(':');
-    typed(
-        &field.kind,
-        value.get(&field.name).unwrap_or(&Value::Null),
-        out,
-    );
+    typed(&field.kind, value.get(&field.name).unwrap_or(&Value::Null), out);
 }
 
 fn int_or_string(value: &Value, out: &mut String) {
@@ -245,10 +233,7 @@ fn quantity(text: &str, out: &mut String) {
             );
         }
     }
-    let _ = write!(
-        out,
-        "}} s:(string){spelling} Format:(resource.Format){format}}}"
-    );
+    let _ = write!(out, "}} s:(string){spelling} Format:(resource.Format){format}}}");
 }
 
 #[cfg(test)]
@@ -260,8 +245,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_controllers_own() {
-        let samples: Vec<Value> =
-            serde_json::from_str(include_str!("testdata/podtemplates.json")).unwrap();
+        let samples: Vec<Value> = serde_json::from_str(include_str!("testdata/podtemplates.json")).unwrap();
         let hashes: Vec<String> = samples.iter().map(|it| pod_template(it, None)).collect();
         assert_eq!(hashes, HASHES);
     }
@@ -269,9 +253,6 @@ mod tests {
     #[test]
     fn collisions_give_other_hashes() {
         let template = Value::Null;
-        assert_ne!(
-            pod_template(&template, Some(1)),
-            pod_template(&template, None)
-        );
+        assert_ne!(pod_template(&template, Some(1)), pod_template(&template, None));
     }
 }

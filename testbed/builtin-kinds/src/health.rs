@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::name;
 use super::value::{list, text};
 
 /// How component statuses behave.
-pub(super) const COMPONENT_STATUS: Behaviour = Behaviour {
+pub(super) const COMPONENT_STATUS: KindBehavior = KindBehavior {
     observed: Some(|| {
         vec![
             absent("controller-manager", 10257),
@@ -27,22 +27,17 @@ pub(super) const COMPONENT_STATUS: Behaviour = Behaviour {
                     "True" => "Healthy",
                     _ => "Unhealthy",
                 };
-                [
-                    word,
-                    text(condition, &["message"]),
-                    text(condition, &["error"]),
-                ]
+                [word, text(condition, &["message"]), text(condition, &["error"])]
             }
         };
         vec![name(status), word.into(), message.into(), error.into()]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn absent(name: &str, port: u16) -> Value {
-    let message = format!(
-        "Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: connection refused"
-    );
+    let message =
+        format!("Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: connection refused");
     component(name, "False", &message)
 }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, name, or};
 use super::value::{at, default_to, has, list, text};
-use super::{check, names, require};
+use super::{check, require};
 
 mod rules;
 
@@ -19,7 +20,7 @@ const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 const OLD_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// How ingresses behave.
-pub(super) const INGRESS: Behaviour = Behaviour {
+pub(super) const INGRESS: KindBehavior = KindBehavior {
     validate: |ingress| {
         let mut errors = rules::spec(at(ingress, &["spec"]));
         errors.extend(two_classes(ingress));
@@ -32,19 +33,17 @@ pub(super) const INGRESS: Behaviour = Behaviour {
     validates_updates: false,
     warnings: |ingress| {
         let old = !at(ingress, &["metadata", "annotations", OLD_CLASS]).is_null();
-        let warning = format!(
-            "annotation \"{OLD_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"
-        );
+        let warning = format!("annotation \"{OLD_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead");
         let unclassed = !has(ingress, &["spec", "ingressClassName"]);
         (old && unclassed).then_some(warning).into_iter().collect()
     },
     generation: &[&["spec"]],
     cells: ingress_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How ingress classes behave.
-pub(super) const INGRESS_CLASS: Behaviour = Behaviour {
+pub(super) const INGRESS_CLASS: KindBehavior = KindBehavior {
     default: |class| {
         if let Some(parameters) = class.pointer_mut("/spec/parameters") {
             default_to(parameters, "scope", "Cluster");
@@ -54,7 +53,7 @@ pub(super) const INGRESS_CLASS: Behaviour = Behaviour {
     validate_update: |new, old, _| check::immutable(new, old, &["spec", "controller"]),
     generation: &[&["spec"]],
     cells: class_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn two_classes(ingress: &Value) -> Option<FieldError> {
@@ -65,19 +64,14 @@ fn two_classes(ingress: &Value) -> Option<FieldError> {
 }
 
 fn class_spec(spec: &Value) -> Vec<FieldError> {
-    let mut errors = names::domain_prefixed_path(text(spec, &["controller"]), "spec.controller");
+    let mut errors = validation::domain_prefixed_path(text(spec, &["controller"]), "spec.controller");
     let parameters = at(spec, &["parameters"]);
     if parameters.is_null() {
         return errors;
     }
     let field = "spec.parameters";
     errors.extend(object_reference(parameters, field));
-    errors.extend(require::known(
-        parameters,
-        "scope",
-        field,
-        &["Cluster", "Namespace"],
-    ));
+    errors.extend(require::known(parameters, "scope", field, &["Cluster", "Namespace"]));
     let namespace = at(parameters, &["namespace"]).as_str();
     let field = format!("{field}.namespace");
     match (text(parameters, &["scope"]), namespace) {
@@ -86,7 +80,7 @@ fn class_spec(spec: &Value) -> Vec<FieldError> {
             errors.push(FieldError::required(field, why));
         }
         ("Namespace", Some(name)) => {
-            errors.extend(check::invalid(&field, name, names::label(name, false)));
+            errors.extend(check::invalid(&field, name, validation::dns_label(name, false)));
         }
         ("Cluster", Some(_)) => {
             let why = "`parameters.scope` is set to 'Cluster'";
@@ -99,10 +93,10 @@ fn class_spec(spec: &Value) -> Vec<FieldError> {
 
 /// Group, kind and name of another object.
 fn object_reference(reference: &Value, field: &str) -> Vec<FieldError> {
-    let segment = |name: &str| names::path_segment(name, false);
+    let segment = |name: &str| validation::path_segment(name, false);
     let mut errors = Vec::new();
     if let Some(group) = at(reference, &["apiGroup"]).as_str() {
-        let wrong = names::subdomain(group, false);
+        let wrong = validation::dns_subdomain(group, false);
         errors.extend(check::invalid(&format!("{field}.apiGroup"), group, wrong));
     }
     errors.extend(require::named(reference, "kind", field, segment));
@@ -162,11 +156,7 @@ fn class_cells(class: &Value, now: Timestamp) -> Vec<Value> {
         NONE.to_owned()
     } else {
         let group = text(parameters, &["apiGroup"]);
-        let dot = if has(parameters, &["apiGroup"]) {
-            "."
-        } else {
-            ""
-        };
+        let dot = if has(parameters, &["apiGroup"]) { "." } else { "" };
         let kind = text(parameters, &["kind"]);
         format!("{kind}{dot}{group}/{}", text(parameters, &["name"]))
     };

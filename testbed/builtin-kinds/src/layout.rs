@@ -72,11 +72,7 @@ impl<'a> LaidOut<'a> {
     fn new(value: &'a Value, layout: usize) -> Self {
         let layout = &LAYOUTS.all[layout];
         let bare = false;
-        Self {
-            value,
-            layout,
-            bare,
-        }
+        Self { value, layout, bare }
     }
 
     /// The same as an item of a list, which does not say what it is.
@@ -122,14 +118,10 @@ impl<'a> LaidOut<'a> {
 impl Serialize for LaidOut<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.value, self.layout) {
-            (Value::Object(members), Layout::Struct(fields)) => {
-                self.members(members, fields, serializer)
+            (Value::Object(members), Layout::Struct(fields)) => self.members(members, fields, serializer),
+            (Value::Object(members), Layout::Map(of)) => {
+                serializer.collect_map(members.iter().map(|(name, value)| (name, LaidOut::new(value, *of))))
             }
-            (Value::Object(members), Layout::Map(of)) => serializer.collect_map(
-                members
-                    .iter()
-                    .map(|(name, value)| (name, LaidOut::new(value, *of))),
-            ),
             (Value::Array(items), Layout::List(of)) => {
                 serializer.collect_seq(items.iter().map(|item| LaidOut::new(item, *of)))
             }
@@ -234,11 +226,7 @@ impl Builder {
                 }
                 (kind, name) => {
                     let row = of.ends_with("v1.TableRow") && name == "object";
-                    let layout = if row {
-                        self.add(Layout::Itself)
-                    } else {
-                        self.kind(kind)
-                    };
+                    let layout = if row { self.add(Layout::Itself) } else { self.kind(kind) };
                     let name = name.to_owned();
                     members.push(Member { name, layout });
                 }

@@ -4,12 +4,12 @@ use aplomb_apimachinery::field::{ErrorType, FieldError};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{age, name};
 use super::value::{at, number, set, text};
 
 /// How leases behave.
-pub(super) const LEASE: Behaviour = Behaviour {
+pub(super) const LEASE: KindBehavior = KindBehavior {
     // Coordinated leader election is off, so its two fields are not kept.
     prepare_create: |lease| {
         set(lease, &["spec", "strategy"], Value::Null);
@@ -26,7 +26,7 @@ pub(super) const LEASE: Behaviour = Behaviour {
     unconditional: false,
     create_on_update: true,
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn validate(lease: &Value) -> Vec<FieldError> {

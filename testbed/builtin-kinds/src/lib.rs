@@ -8,7 +8,7 @@
 mod addresses;
 mod admission;
 mod autoscaling;
-mod behaviour;
+mod behavior;
 mod bootstrap;
 mod certificates;
 mod check;
@@ -68,9 +68,7 @@ pub use subkinds::{Subkind, label_selector_text, subkind};
 use aplomb_apimachinery::resource::{Decoded, PatchMeta, Resource, Strategy};
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 
-use aplomb_apimachinery::builtin_names as names;
-
-use self::behaviour::Behaviour;
+use self::behavior::KindBehavior;
 use self::data::Entry;
 use self::gotype::GoType;
 use self::strategy::BuiltinStrategy;
@@ -85,12 +83,7 @@ pub fn builtin() -> Vec<Resource> {
     data::KINDS
         .iter()
         .filter(|entry| entry.plural != CRD)
-        .map(|entry| {
-            resource(
-                entry,
-                Arc::new(BuiltinStrategy::new(entry, behaviour_of(entry))),
-            )
-        })
+        .map(|entry| resource(entry, Arc::new(BuiltinStrategy::new(entry, behaviour_of(entry)))))
         .collect()
 }
 
@@ -108,7 +101,7 @@ pub fn custom_resource_definitions(strategy: Arc<dyn Strategy>) -> Resource {
 /// # Errors
 /// The server's answer to a body that is not one.
 pub fn decode_custom_resource_definition(body: Value) -> Result<Decoded, ApiError> {
-    BuiltinStrategy::new(crd_entry(), &Behaviour::PLAIN).decode(body)
+    BuiltinStrategy::new(crd_entry(), &KindBehavior::PLAIN).decode(body)
 }
 
 /// How a strategic merge patch sees a CustomResourceDefinition, whose OpenAPI schema is given.
@@ -122,7 +115,7 @@ pub fn custom_resource_definition_patch_meta(schema: &Value) -> Box<dyn PatchMet
 /// # Errors
 /// Why it is none.
 pub fn convert_patched_custom_resource_definition(merged: Value) -> Result<Decoded, String> {
-    BuiltinStrategy::new(crd_entry(), &Behaviour::PLAIN).convert_patched(merged)
+    BuiltinStrategy::new(crd_entry(), &KindBehavior::PLAIN).convert_patched(merged)
 }
 
 /// The OpenAPI schema of CustomResourceDefinition with its references resolved.
@@ -136,9 +129,7 @@ pub fn custom_resource_definition_openapi() -> Value {
 #[must_use]
 pub fn empty_object(resource: &Resource) -> Value {
     let is_it = |entry: &&Entry| {
-        entry.group == resource.group
-            && entry.version == resource.version
-            && entry.plural == resource.plural
+        entry.group == resource.group && entry.version == resource.version && entry.plural == resource.plural
     };
     let entry = data::KINDS.iter().find(is_it);
     entry.map_or_else(

@@ -119,10 +119,7 @@ fn field_called(fields: &'static [Field], key: &str) -> Option<&'static Field> {
     collect(fields, &mut all);
     let exact = all.iter().find(|field| field.name == key);
     exact
-        .or_else(|| {
-            all.iter()
-                .find(|field| field.name.eq_ignore_ascii_case(key))
-        })
+        .or_else(|| all.iter().find(|field| field.name.eq_ignore_ascii_case(key)))
         .copied()
 }
 

@@ -70,9 +70,7 @@ fn priority_classes(peers: &Peers<'_>) -> Vec<Arc<Value>> {
 }
 
 fn default_priority(classes: &[Arc<Value>]) -> Option<&Arc<Value>> {
-    let defaults = classes
-        .iter()
-        .filter(|class| at(class, &["globalDefault"]) == true);
+    let defaults = classes.iter().filter(|class| at(class, &["globalDefault"]) == true);
     defaults.min_by_key(|class| number(class, &["value"]).unwrap_or(0))
 }
 
@@ -161,11 +159,7 @@ fn runtime_class(pod: &mut Value, peers: &Peers<'_>) -> Result<(), String> {
 fn youngest<'a>(classes: impl Iterator<Item = &'a Arc<Value>>) -> Option<&'a str> {
     let created = |class: &Value| text(class, &["metadata", "creationTimestamp"]).to_owned();
     let mut defaults: Vec<&Arc<Value>> = classes.collect();
-    defaults.sort_by(|a, b| {
-        created(b)
-            .cmp(&created(a))
-            .then_with(|| named(a).cmp(named(b)))
-    });
+    defaults.sort_by(|a, b| created(b).cmp(&created(a)).then_with(|| named(a).cmp(named(b))));
     defaults.first().map(|class| named(class))
 }
 
@@ -183,14 +177,11 @@ fn storage_class(claim: &mut Value, peers: &Peers<'_>) {
 
 fn ingress_class(ingress: &mut Value, peers: &Peers<'_>) {
     const OLD: &str = "kubernetes.io/ingress.class";
-    if has(ingress, &["spec", "ingressClassName"])
-        || has(ingress, &["metadata", "annotations", OLD])
-    {
+    if has(ingress, &["spec", "ingressClassName"]) || has(ingress, &["metadata", "annotations", OLD]) {
         return;
     }
     let classes = peers("networking.k8s.io", "ingressclasses");
-    let is_default =
-        |class: &&Arc<Value>| text(class, &["metadata", "annotations", INGRESS_DEFAULT]) == "true";
+    let is_default = |class: &&Arc<Value>| text(class, &["metadata", "annotations", INGRESS_DEFAULT]) == "true";
     if let Some(name) = youngest(classes.iter().filter(is_default)) {
         set(ingress, &["spec", "ingressClassName"], name.into());
     }
@@ -212,8 +203,7 @@ mod tests {
 
     #[test]
     fn a_pod_has_the_priority_of_its_class_and_no_other() {
-        let class =
-            json!({ "metadata": { "name": "high" }, "value": 7, "preemptionPolicy": "Never" });
+        let class = json!({ "metadata": { "name": "high" }, "value": 7, "preemptionPolicy": "Never" });
         let peers = there("scheduling.k8s.io", "priorityclasses", class);
         let mut pod = json!({ "spec": { "priorityClassName": "high" } });
         admit("Pod", &mut pod, &peers).expect("the class is there");
@@ -221,10 +211,7 @@ mod tests {
         assert_eq!(pod["spec"]["preemptionPolicy"], "Never");
         let mut lost = json!({ "spec": { "priorityClassName": "low" } });
         let refused = admit("Pod", &mut lost, &peers);
-        assert_eq!(
-            refused,
-            Err("no PriorityClass with name low was found".to_owned())
-        );
+        assert_eq!(refused, Err("no PriorityClass with name low was found".to_owned()));
     }
 
     #[test]
@@ -234,10 +221,7 @@ mod tests {
         let peers = there("", "limitranges", json!({ "spec": { "limits": [limit] } }));
         let mut pod = json!({ "spec": { "containers": [{ "name": "a" }] } });
         admit("Pod", &mut pod, &peers).expect("filling in refuses nothing");
-        assert_eq!(
-            pod["spec"]["containers"][0]["resources"]["limits"]["cpu"],
-            "3"
-        );
+        assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["cpu"], "3");
         let why = "maximum cpu usage per Container is 2, but limit is 3";
         assert_eq!(judge("Pod", &pod, &peers), Err(why.to_owned()));
     }

@@ -16,17 +16,15 @@ use serde_json::{Value, json};
 
 pub(super) use resources::{requirements as resource_requirements, validate_name as resource_name};
 pub(super) use scheduling::node_selector;
-pub(super) use validate::{
-    TAINT_EFFECTS, running_template, template as validate_template, tolerations,
-};
+pub(super) use validate::{TAINT_EFFECTS, running_template, template as validate_template, tolerations};
 
 use aplomb_apimachinery::resource::Part;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::value::{at, items_mut, list, number, restore, set, text};
 
 /// How pods behave.
-pub(super) const POD: Behaviour = Behaviour {
+pub(super) const POD: KindBehavior = KindBehavior {
     default: defaults::pod,
     prepare_create,
     prepare_update,
@@ -45,17 +43,13 @@ pub(super) const POD: Behaviour = Behaviour {
     warnings: warnings::pod,
     // Pods are mostly written by machines: changes are not looked at.
     update_warnings: |_, _| Vec::new(),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn prepare_create(pod: &mut Value) {
     defaults::admitted(pod);
     let class = defaults::qos_class(at(pod, &["spec"]));
-    set(
-        pod,
-        &["status"],
-        json!({ "phase": "Pending", "qosClass": class }),
-    );
+    set(pod, &["status"], json!({ "phase": "Pending", "qosClass": class }));
     if !list(pod, &["spec", "schedulingGates"]).is_empty() {
         let now = at(pod, &["metadata", "creationTimestamp"]);
         let gated = json!([{ "type": "PodScheduled", "status": "False", "lastProbeTime": null,
@@ -110,20 +104,11 @@ fn selectable(pod: &Value) -> Vec<(String, String)> {
         ("spec.nodeName", text(pod, &["spec", "nodeName"])),
         ("spec.restartPolicy", text(pod, &["spec", "restartPolicy"])),
         ("spec.schedulerName", text(pod, &["spec", "schedulerName"])),
-        (
-            "spec.serviceAccountName",
-            text(pod, &["spec", "serviceAccountName"]),
-        ),
-        (
-            "spec.hostNetwork",
-            if host_network { "true" } else { "false" },
-        ),
+        ("spec.serviceAccountName", text(pod, &["spec", "serviceAccountName"])),
+        ("spec.hostNetwork", if host_network { "true" } else { "false" }),
         ("status.phase", text(pod, &["status", "phase"])),
         ("status.podIP", status_ip),
-        (
-            "status.nominatedNodeName",
-            text(pod, &["status", "nominatedNodeName"]),
-        ),
+        ("status.nominatedNodeName", text(pod, &["status", "nominatedNodeName"])),
     ]
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .to_vec()

@@ -4,30 +4,30 @@ use std::net::IpAddr;
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
-use super::names;
 use super::print::{age, count, int_or_string, name, selector_or_none};
 use super::require;
 use super::shown;
 use super::value::{at, default_to, has, items_mut, list, number, set, text};
 
 /// How pod disruption budgets behave.
-pub(super) const POD_DISRUPTION_BUDGET: Behaviour = Behaviour {
+pub(super) const POD_DISRUPTION_BUDGET: KindBehavior = KindBehavior {
     validate: validate_budget,
     validate_update: validate_budget_status,
-    name: names::path_segment,
+    name: validation::path_segment,
     unconditional: false,
     generation: &[&["spec"]],
     cells: budget_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How network policies behave.
-pub(super) const NETWORK_POLICY: Behaviour = Behaviour {
+pub(super) const NETWORK_POLICY: KindBehavior = KindBehavior {
     default: default_network_policy,
     validate: validate_network_policy,
     generation: &[&["spec"]],
@@ -38,7 +38,7 @@ pub(super) const NETWORK_POLICY: Behaviour = Behaviour {
             age(policy, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn budget_cells(budget: &Value, now: Timestamp) -> Vec<Value> {
@@ -81,18 +81,11 @@ fn validate_budget(budget: &Value) -> Vec<FieldError> {
         errors.extend(check::int_or_percent(at(spec, &[key]), &field));
         errors.extend(check::at_most_100_percent(at(spec, &[key]), &field));
     }
-    errors.extend(check::label_selector(
-        at(spec, &["selector"]),
-        "spec.selector",
-    ));
+    errors.extend(check::label_selector(at(spec, &["selector"]), "spec.selector"));
     if has(spec, &["unhealthyPodEvictionPolicy"]) {
         let policy = text(spec, &["unhealthyPodEvictionPolicy"]);
         let allowed = &["AlwaysAllow", "IfHealthyBudget"];
-        errors.extend(check::one_of(
-            "spec.unhealthyPodEvictionPolicy",
-            policy,
-            allowed,
-        ));
+        errors.extend(check::one_of("spec.unhealthyPodEvictionPolicy", policy, allowed));
     }
     errors
 }
@@ -101,19 +94,9 @@ fn validate_budget_status(budget: &Value, _old: &Value, part: Part) -> Vec<Field
     if part != Part::Status {
         return Vec::new();
     }
-    let mut errors =
-        check::conditions(list(budget, &["status", "conditions"]), "status.conditions");
-    for key in [
-        "disruptionsAllowed",
-        "currentHealthy",
-        "desiredHealthy",
-        "expectedPods",
-    ] {
-        errors.extend(check::nonnegative(
-            budget,
-            &["status", key],
-            &format!("status.{key}"),
-        ));
+    let mut errors = check::conditions(list(budget, &["status", "conditions"]), "status.conditions");
+    for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        errors.extend(check::nonnegative(budget, &["status", key], &format!("status.{key}")));
     }
     errors
 }
@@ -170,11 +153,7 @@ fn validate_network_policy(policy: &Value) -> Vec<FieldError> {
 
 fn validate_port(port: &Value, field: &str) -> Vec<FieldError> {
     let protocol = text(port, &["protocol"]);
-    let mut errors = check::one_of(
-        &format!("{field}.protocol"),
-        protocol,
-        &["TCP", "UDP", "SCTP"],
-    );
+    let mut errors = check::one_of(&format!("{field}.protocol"), protocol, &["TCP", "UDP", "SCTP"]);
     let end = number(port, &["endPort"]);
     let end_field = format!("{field}.endPort");
     let port_field = format!("{field}.port");
@@ -187,15 +166,11 @@ fn validate_port(port: &Value, field: &str) -> Vec<FieldError> {
                 let why = "may not be specified when `port` is non-numeric";
                 errors.push(FieldError::invalid(&end_field, end, why));
             }
-            errors.extend(check::invalid(&port_field, named, names::port_name(named)));
+            errors.extend(check::invalid(&port_field, named, validation::port_name(named)));
         }
-        _ => errors.extend(end.map(|end| {
-            FieldError::invalid(
-                &end_field,
-                end,
-                "may not be specified when `port` is not specified",
-            )
-        })),
+        _ => errors.extend(
+            end.map(|end| FieldError::invalid(&end_field, end, "may not be specified when `port` is not specified")),
+        ),
     }
     errors
 }
@@ -222,10 +197,7 @@ fn validate_peer(peer: &Value, field: &str) -> Vec<FieldError> {
     for key in ["podSelector", "namespaceSelector"] {
         if has(peer, &[key]) {
             peers += 1;
-            errors.extend(check::label_selector(
-                at(peer, &[key]),
-                &format!("{field}.{key}"),
-            ));
+            errors.extend(check::label_selector(at(peer, &[key]), &format!("{field}.{key}")));
         }
     }
     let block = at(peer, &["ipBlock"]);
@@ -266,12 +238,7 @@ fn validate_except(value: &str, outer: (IpAddr, u8), field: &str) -> Vec<FieldEr
     let mut errors = check::cidr(value, field);
     if check::parse_cidr(value).is_some_and(|inner| !check::is_strict_subset(inner, outer)) {
         let why = "must be a strict subset of `cidr`";
-        errors.push(FieldError::new(
-            ErrorType::Invalid,
-            field,
-            value.into(),
-            why,
-        ));
+        errors.push(FieldError::new(ErrorType::Invalid, field, value.into(), why));
     }
     errors
 }

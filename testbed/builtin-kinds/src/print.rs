@@ -29,10 +29,7 @@ pub(super) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
 
 /// Cells of a kind the server has no printer for.
 pub(super) fn name_and_creation(object: &Value, _now: Timestamp) -> Vec<Value> {
-    vec![
-        name(object),
-        text(object, &["metadata", "creationTimestamp"]).into(),
-    ]
+    vec![name(object), text(object, &["metadata", "creationTimestamp"]).into()]
 }
 
 /// How long ago `time` was.
@@ -70,19 +67,11 @@ fn human(millis: i64) -> String {
 /// A label selector in the syntax of the `labelSelector` parameter.
 pub(super) fn selector(selector: &Value) -> String {
     let mut requirements: Vec<(&str, String)> = members(selector, &["matchLabels"])
-        .map(|(key, value)| {
-            (
-                key.as_str(),
-                format!("{key}={}", value.as_str().unwrap_or("")),
-            )
-        })
+        .map(|(key, value)| (key.as_str(), format!("{key}={}", value.as_str().unwrap_or(""))))
         .collect();
     for expression in list(selector, &["matchExpressions"]) {
         let key = text(expression, &["key"]);
-        let values: BTreeSet<&str> = list(expression, &["values"])
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
+        let values: BTreeSet<&str> = list(expression, &["values"]).iter().filter_map(Value::as_str).collect();
         let values: Vec<&str> = values.into_iter().collect();
         let printed = match text(expression, &["operator"]) {
             "In" => format!("{key} in ({})", values.join(",")),
@@ -137,10 +126,7 @@ pub(super) fn boolean(value: &Value) -> &'static str {
 
 /// A flag as a cell; `otherwise` when there is none.
 pub(super) fn flag(object: &Value, path: &[&str], otherwise: bool) -> Value {
-    super::value::at(object, path)
-        .as_bool()
-        .unwrap_or(otherwise)
-        .into()
+    super::value::at(object, path).as_bool().unwrap_or(otherwise).into()
 }
 
 /// Names and images of the containers of a pod template.
@@ -151,13 +137,7 @@ pub(super) fn containers(object: &Value) -> [Value; 2] {
 /// Names and images of the containers at `path`.
 pub(super) fn containers_at(object: &Value, path: &[&str]) -> [Value; 2] {
     let containers = list(object, path);
-    let join = |key: &str| {
-        containers
-            .iter()
-            .map(|c| text(c, &[key]))
-            .collect::<Vec<_>>()
-            .join(",")
-    };
+    let join = |key: &str| containers.iter().map(|c| text(c, &[key])).collect::<Vec<_>>().join(",");
     [join("name").into(), join("image").into()]
 }
 
@@ -198,9 +178,7 @@ pub(super) fn first_three(items: &[String]) -> String {
 
 /// An `IntOrString` as text.
 pub(super) fn int_or_string(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A number as a cell; zero when there is none.

@@ -10,17 +10,13 @@ use std::sync::LazyLock;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-static DOCUMENTS: LazyLock<String> =
-    LazyLock::new(|| unpack(include_bytes!("data/documents.json.gz")));
-static COMPONENTS: LazyLock<String> =
-    LazyLock::new(|| unpack(include_bytes!("data/components.json.gz")));
+static DOCUMENTS: LazyLock<String> = LazyLock::new(|| unpack(include_bytes!("data/documents.json.gz")));
+static COMPONENTS: LazyLock<String> = LazyLock::new(|| unpack(include_bytes!("data/components.json.gz")));
 static SWAGGER: LazyLock<String> = LazyLock::new(|| unpack(include_bytes!("data/swagger.json.gz")));
-static INDEX: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("data/index.json")).expect("vendored data is valid")
-});
-static DISCOVERY: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("data/discovery.json")).expect("vendored data is valid")
-});
+static INDEX: LazyLock<BTreeMap<String, String>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("data/index.json")).expect("vendored data is valid"));
+static DISCOVERY: LazyLock<Vec<Value>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("data/discovery.json")).expect("vendored data is valid"));
 
 fn unpack(packed: &[u8]) -> String {
     let mut text = String::new();

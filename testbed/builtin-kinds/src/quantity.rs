@@ -7,8 +7,7 @@ mod arithmetic;
 use std::cmp::Ordering;
 
 const NANO: u32 = 9;
-const FORMAT: &str =
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const FORMAT: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const NUMERIC: &str = "unable to parse numeric part of quantity";
 const SUFFIX: &str = "unable to parse quantity's suffix";
 
@@ -57,13 +56,8 @@ impl Quantity {
             _ => scale(mantissa, exponent - places),
         };
         let nanos = if parts.negative { -scaled } else { scaled };
-        let kept =
-            keeps_spelling(format, mantissa, &digits, exponent, places).then(|| text.to_owned());
-        Ok(Self {
-            nanos,
-            format,
-            kept,
-        })
+        let kept = keeps_spelling(format, mantissa, &digits, exponent, places).then(|| text.to_owned());
+        Ok(Self { nanos, format, kept })
     }
 
     /// The quantity in whole thousandths, rounded up; `None` when it already is.
@@ -174,9 +168,7 @@ fn interpret(suffix: &str) -> Option<(u32, i32, Format)> {
 /// `mantissa * 10^exponent` in billionths; what is finer is rounded up.
 fn scale(mantissa: i128, exponent: i32) -> i128 {
     let shift = exponent.saturating_add(9);
-    let power = 10_i128
-        .checked_pow(shift.unsigned_abs())
-        .unwrap_or(i128::MAX);
+    let power = 10_i128.checked_pow(shift.unsigned_abs()).unwrap_or(i128::MAX);
     if shift >= 0 {
         mantissa.saturating_mul(power)
     } else {
@@ -184,13 +176,7 @@ fn scale(mantissa: i128, exponent: i32) -> i128 {
     }
 }
 
-fn keeps_spelling(
-    format: Format,
-    mantissa: i128,
-    digits: &str,
-    exponent: i32,
-    places: i32,
-) -> bool {
+fn keeps_spelling(format: Format, mantissa: i128, digits: &str, exponent: i32, places: i32) -> bool {
     if format == Format::BinarySi {
         return places == 0 && mantissa & 0x07 != 0;
     }
@@ -222,11 +208,7 @@ fn binary(units: i128, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         mantissa /= 1024;
         at += 1;
     }
-    write!(
-        f,
-        "{mantissa}{}",
-        ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][at]
-    )
+    write!(f, "{mantissa}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][at])
 }
 
 /// A quantity as Go keeps it once read: a scaled number, or a decimal where that is too small.
@@ -277,13 +259,7 @@ pub(super) fn go_fields(text: &str) -> GoFields {
 }
 
 /// The number and its scale that Go keeps for these digits, where they leave it room enough.
-fn as_integer(
-    format: Format,
-    mantissa: i128,
-    digits: usize,
-    exponent: i32,
-    places: i32,
-) -> Option<(i64, i32)> {
+fn as_integer(format: Format, mantissa: i128, digits: usize, exponent: i32, places: i32) -> Option<(i64, i32)> {
     let digits = i32::try_from(digits).unwrap_or(i32::MAX);
     let (precision, scale, factor) = match format {
         Format::BinarySi if places == 0 => {

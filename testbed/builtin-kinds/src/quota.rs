@@ -7,23 +7,23 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::pods::defaults::resource_list;
 use super::print::{age, name, name_and_creation};
 use super::quantity::Quantity;
 use super::value::{at, members, text};
 
 /// How limit ranges behave.
-pub(super) const LIMIT_RANGE: Behaviour = Behaviour {
+pub(super) const LIMIT_RANGE: KindBehavior = KindBehavior {
     default: limits::default,
     validate: limits::validate,
     create_on_update: true,
     cells: name_and_creation,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How resource quotas behave.
-pub(super) const RESOURCE_QUOTA: Behaviour = Behaviour {
+pub(super) const RESOURCE_QUOTA: KindBehavior = KindBehavior {
     default: |quota| {
         for path in [["spec", "hard"], ["status", "hard"], ["status", "used"]] {
             resource_list(quota, &path);
@@ -38,7 +38,7 @@ pub(super) const RESOURCE_QUOTA: Behaviour = Behaviour {
     warnings: over_limits,
     update_warnings: |_, _| Vec::new(),
     cells: quota_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn quota_cells(quota: &Value, now: Timestamp) -> Vec<Value> {

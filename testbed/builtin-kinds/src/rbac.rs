@@ -1,40 +1,40 @@
 //! Roles, cluster roles and their bindings: their form. What they allow is decided elsewhere.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
-use super::names;
 use super::print::{age, name, name_and_creation};
 use super::shown;
 use super::value::{at, default_to, has, items_mut, list, text};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-const ANY: Behaviour = Behaviour {
-    name: |name, _| names::path_segment(name, false),
+const ANY: KindBehavior = KindBehavior {
+    name: |name, _| validation::path_segment(name, false),
     create_on_update: true,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How roles behave.
-pub(super) const ROLE: Behaviour = Behaviour {
+pub(super) const ROLE: KindBehavior = KindBehavior {
     validate: |role| rules(role, true),
     cells: name_and_creation,
     ..ANY
 };
 
 /// How cluster roles behave.
-pub(super) const CLUSTER_ROLE: Behaviour = Behaviour {
+pub(super) const CLUSTER_ROLE: KindBehavior = KindBehavior {
     validate: validate_cluster_role,
     cells: name_and_creation,
     ..ANY
 };
 
 /// How role bindings behave.
-pub(super) const ROLE_BINDING: Behaviour = Behaviour {
+pub(super) const ROLE_BINDING: KindBehavior = KindBehavior {
     default: default_binding,
     validate: |binding| validate_binding(binding, &["Role", "ClusterRole"], true),
     validate_update: |new, old, _| {
@@ -48,7 +48,7 @@ pub(super) const ROLE_BINDING: Behaviour = Behaviour {
 };
 
 /// How cluster role bindings behave.
-pub(super) const CLUSTER_ROLE_BINDING: Behaviour = Behaviour {
+pub(super) const CLUSTER_ROLE_BINDING: KindBehavior = KindBehavior {
     default: default_binding,
     validate: |binding| validate_binding(binding, &["ClusterRole"], false),
     validate_update: |new, old, _| {
@@ -142,15 +142,11 @@ fn validate_binding(binding: &Value, kinds: &[&str], namespaced: bool) -> Vec<Fi
         name => errors.extend(check::invalid(
             "roleRef.name",
             name,
-            names::path_segment(name, false),
+            validation::path_segment(name, false),
         )),
     }
     for (index, subject) in list(binding, &["subjects"]).iter().enumerate() {
-        errors.extend(validate_subject(
-            subject,
-            namespaced,
-            &format!("subjects[{index}]"),
-        ));
+        errors.extend(validate_subject(subject, namespaced, &format!("subjects[{index}]")));
     }
     errors
 }
@@ -169,7 +165,7 @@ fn validate_subject(subject: &Value, namespaced: bool, field: &str) -> Vec<Field
                 errors.extend(check::invalid(
                     &format!("{field}.name"),
                     name,
-                    names::subdomain(name, false),
+                    validation::dns_subdomain(name, false),
                 ));
             }
             errors.extend(check::one_of(&group_field, group, &[""]));
@@ -211,11 +207,7 @@ fn binding_cells(binding: &Value, now: Timestamp) -> Vec<Value> {
             .iter()
             .filter(|subject| text(subject, &["kind"]) == kind)
             .map(|subject| match kind {
-                "ServiceAccount" => format!(
-                    "{}/{}",
-                    text(subject, &["namespace"]),
-                    text(subject, &["name"])
-                ),
+                "ServiceAccount" => format!("{}/{}", text(subject, &["namespace"]), text(subject, &["name"])),
                 _ => text(subject, &["name"]).to_owned(),
             })
             .collect::<Vec<_>>()

@@ -2,16 +2,17 @@
 
 use aplomb_apimachinery::field::{FieldError, go_quote};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::behavior::{KindBehavior, SPEC_AND_METADATA};
 use super::print::{age, name};
 use super::value::{at, default_to, list, number, set, text};
-use super::{check, names, require};
+use super::{check, require};
 
 /// How API services behave.
-pub(super) const API_SERVICE: Behaviour = Behaviour {
+pub(super) const API_SERVICE: KindBehavior = KindBehavior {
     default: |service| {
         if let Some(backend) = service.pointer_mut("/spec/service") {
             default_to(backend, "port", 443);
@@ -33,11 +34,11 @@ pub(super) const API_SERVICE: Behaviour = Behaviour {
     },
     validates_updates: false,
     unconditional: false,
-    name: names::path_segment,
+    name: validation::path_segment,
     fixed_by_status: SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cells(service: &Value, now: Timestamp) -> Vec<Value> {
@@ -74,10 +75,7 @@ fn available(service: &Value) -> String {
 fn validate(service: &Value) -> Vec<FieldError> {
     let spec = at(service, &["spec"]);
     let (group, version) = (text(spec, &["group"]), text(spec, &["version"]));
-    let mut errors = own_name(
-        text(service, &["metadata", "name"]),
-        &format!("{version}.{group}"),
-    );
+    let mut errors = own_name(text(service, &["metadata", "name"]), &format!("{version}.{group}"));
     if group.is_empty() && version != "v1" {
         let why = "only v1 may have an empty group and it better be legacy kube";
         errors.push(FieldError::required("spec.group", why));
@@ -86,13 +84,13 @@ fn validate(service: &Value) -> Vec<FieldError> {
         errors.extend(check::invalid(
             "spec.group",
             group,
-            names::subdomain(group, false),
+            validation::dns_subdomain(group, false),
         ));
     }
     errors.extend(check::invalid(
         "spec.version",
         version,
-        names::rfc1035_label(version),
+        validation::dns_1035_label(version),
     ));
     for (key, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
         let value = number(spec, &[key]).unwrap_or(0);
@@ -140,11 +138,7 @@ fn condition_statuses(service: &Value) -> Vec<FieldError> {
     conditions
         .flat_map(|(index, condition)| {
             let field = format!("status.conditions[{index}].status");
-            check::one_of(
-                &field,
-                text(condition, &["status"]),
-                &["True", "False", "Unknown"],
-            )
+            check::one_of(&field, text(condition, &["status"]), &["True", "False", "Unknown"])
         })
         .collect()
 }

@@ -15,12 +15,7 @@ pub(super) fn given(object: &Value, key: &str, field: &str, why: &str) -> Vec<Fi
 }
 
 /// A string that may not be empty and must be as `rule` says.
-pub(super) fn named(
-    object: &Value,
-    key: &str,
-    field: &str,
-    rule: fn(&str) -> Vec<String>,
-) -> Vec<FieldError> {
+pub(super) fn named(object: &Value, key: &str, field: &str, rule: fn(&str) -> Vec<String>) -> Vec<FieldError> {
     let missing = given(object, key, field, "");
     if missing.is_empty() {
         let field = format!("{field}.{key}");
@@ -30,13 +25,7 @@ pub(super) fn named(
 }
 
 /// A number, when there is one, that `holds`.
-pub(super) fn holds(
-    object: &Value,
-    key: &str,
-    field: &str,
-    rule: fn(i64) -> bool,
-    why: &str,
-) -> Option<FieldError> {
+pub(super) fn holds(object: &Value, key: &str, field: &str, rule: fn(i64) -> bool, why: &str) -> Option<FieldError> {
     let value = number(object, &[key])?;
     (!rule(value)).then(|| FieldError::invalid(format!("{field}.{key}"), value, why))
 }
@@ -50,12 +39,7 @@ pub(super) fn known(object: &Value, key: &str, field: &str, allowed: &[&str]) ->
 }
 
 /// A string, when there is one, that must be as `rule` says.
-pub(super) fn spelled(
-    object: &Value,
-    key: &str,
-    field: &str,
-    rule: fn(&str) -> Vec<String>,
-) -> Vec<FieldError> {
+pub(super) fn spelled(object: &Value, key: &str, field: &str, rule: fn(&str) -> Vec<String>) -> Vec<FieldError> {
     match at(object, &[key]).as_str() {
         Some(value) => super::check::invalid(&format!("{field}.{key}"), value, rule(value)),
         None => Vec::new(),
@@ -81,14 +65,7 @@ pub(super) fn positive(object: &Value, key: &str, field: &str, why: &str) -> Opt
     let value = at(object, &[key]);
     let quantity = Quantity::parse(value.as_str()?).ok()?;
     let wrong = quantity.is_negative() || quantity.is_zero();
-    wrong.then(|| {
-        FieldError::new(
-            ErrorType::Invalid,
-            format!("{field}.{key}"),
-            value.clone(),
-            why,
-        )
-    })
+    wrong.then(|| FieldError::new(ErrorType::Invalid, format!("{field}.{key}"), value.clone(), why))
 }
 
 /// A quantity, when there is one, of no less than nothing.

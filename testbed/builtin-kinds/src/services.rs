@@ -6,22 +6,22 @@ mod ports;
 mod validate;
 
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
-use super::names;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, labels, name, or};
 use super::value::{at, default_to, items_mut, list, number, restore, set, text};
 
 /// How services behave.
-pub(super) const SERVICE: Behaviour = Behaviour {
+pub(super) const SERVICE: KindBehavior = KindBehavior {
     default,
     prepare_update,
     validate: validate::service,
     validate_update: validate::update,
     validates_updates: false,
-    name: names::label,
+    name: validation::dns_label,
     create_on_update: true,
     selectable: |service| {
         let field = |key: &str| text(service, &["spec", key]).to_owned();
@@ -33,7 +33,7 @@ pub(super) const SERVICE: Behaviour = Behaviour {
     cells,
     warnings: validate::warnings,
     update_warnings: |service, _| validate::warnings(service),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// An address that was only given in the old form is kept so and shown in both.
@@ -54,10 +54,7 @@ pub(super) fn shown(service: &mut Value) {
 
 /// Whether the service has a type that is given node ports.
 fn needs_node_ports(service: &Value) -> bool {
-    matches!(
-        text(service, &["spec", "type"]),
-        "NodePort" | "LoadBalancer"
-    )
+    matches!(text(service, &["spec", "type"]), "NodePort" | "LoadBalancer")
 }
 
 fn needs_cluster_ip(service: &Value) -> bool {
@@ -75,8 +72,7 @@ fn needs_health_check(service: &Value) -> bool {
 /// Whether traffic from outside can reach the service.
 fn externally_accessible(service: &Value) -> bool {
     needs_node_ports(service)
-        || (text(service, &["spec", "type"]) == "ClusterIP"
-            && !list(service, &["spec", "externalIPs"]).is_empty())
+        || (text(service, &["spec", "type"]) == "ClusterIP" && !list(service, &["spec", "externalIPs"]).is_empty())
 }
 
 fn default(service: &mut Value) {
@@ -155,8 +151,7 @@ fn prepare_update(service: &mut Value, old: &Value, part: Part) {
         }
     }
     if needs_node_ports(old) && !needs_node_ports(service) && keeps_node_ports(service, old) {
-        items_mut(service, &["spec", "ports"])
-            .for_each(|port| set(port, &["nodePort"], Value::Null));
+        items_mut(service, &["spec", "ports"]).for_each(|port| set(port, &["nodePort"], Value::Null));
     }
     for (needed, key) in NEEDED {
         if needed(old) && !needed(service) && same(service, key) {
@@ -201,10 +196,7 @@ fn keep_allocated(service: &mut Value, old: &Value) {
                 .iter()
                 .rfind(|p| text(p, &["name"]) == text(port, &["name"]));
             let before = before.and_then(|p| number(p, &["nodePort"])).unwrap_or(0);
-            if number(port, &["nodePort"]).unwrap_or(0) == 0
-                && before != 0
-                && !still_used.contains(&before)
-            {
+            if number(port, &["nodePort"]).unwrap_or(0) == 0 && before != 0 && !still_used.contains(&before) {
                 set(port, &["nodePort"], before.into());
             }
         }
@@ -221,10 +213,7 @@ fn cells(service: &Value, now: Timestamp) -> Vec<Value> {
         .and_then(Value::as_str)
         .unwrap_or("");
     let port = |port: &Value| {
-        let (number, node) = (
-            number(port, &["port"]).unwrap_or(0),
-            number(port, &["nodePort"]),
-        );
+        let (number, node) = (number(port, &["port"]).unwrap_or(0), number(port, &["nodePort"]));
         match node.filter(|node| *node > 0) {
             Some(node) => format!("{number}:{node}/{}", text(port, &["protocol"])),
             None => format!("{number}/{}", text(port, &["protocol"])),

@@ -67,10 +67,7 @@ pub(super) fn selector(selector: &Value) -> String {
 fn requirement(expression: &Value) -> String {
     let mut members = vec![
         ("key", Value::from(text(expression, &["key"])).to_string()),
-        (
-            "operator",
-            Value::from(text(expression, &["operator"])).to_string(),
-        ),
+        ("operator", Value::from(text(expression, &["operator"])).to_string()),
     ];
     if !list(expression, &["values"]).is_empty() {
         members.push(("values", at(expression, &["values"]).to_string()));

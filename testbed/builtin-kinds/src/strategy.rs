@@ -9,7 +9,7 @@ use aplomb_apimachinery::status::ApiError;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::data::{self, Entry};
 use super::value::{at, restore, set, text};
 use super::{autoscaling, decode, encode, events, patch_meta, scheme, services, unstructured};
@@ -18,7 +18,7 @@ use super::{autoscaling, decode, encode, events, patch_meta, scheme, services, u
 #[derive(Debug)]
 pub(super) struct BuiltinStrategy {
     entry: &'static Entry,
-    behaviour: &'static Behaviour,
+    behaviour: &'static KindBehavior,
     /// The Go type objects are read as.
     go_type: String,
     has_status: bool,
@@ -26,7 +26,7 @@ pub(super) struct BuiltinStrategy {
 }
 
 impl BuiltinStrategy {
-    pub(super) fn new(entry: &'static Entry, behaviour: &'static Behaviour) -> Self {
+    pub(super) fn new(entry: &'static Entry, behaviour: &'static KindBehavior) -> Self {
         let has_status = entry.subresources.iter().any(|sub| sub.name == "status");
         Self {
             entry,
@@ -54,11 +54,8 @@ impl BuiltinStrategy {
         if paths.is_empty() {
             return;
         }
-        let moved = paths
-            .iter()
-            .any(|path| !same(at(object, path), at(old, path)));
-        let generation =
-            at(old, &["metadata", "generation"]).as_i64().unwrap_or(0) + i64::from(moved);
+        let moved = paths.iter().any(|path| !same(at(object, path), at(old, path)));
+        let generation = at(old, &["metadata", "generation"]).as_i64().unwrap_or(0) + i64::from(moved);
         if generation > 0 {
             set(object, &["metadata", "generation"], generation.into());
         }
@@ -69,9 +66,8 @@ impl Strategy for BuiltinStrategy {
     fn decode(&self, body: Value) -> Result<Decoded, ApiError> {
         scheme::check(self.entry, &body)?;
         let forgets = forgets_owners(&body);
-        let read = decode::read(body, &self.go_type).map_err(|why| {
-            scheme::unhandled(&self.entry.kind, &self.entry.version, self.entry, &why)
-        })?;
+        let read = decode::read(body, &self.go_type)
+            .map_err(|why| scheme::unhandled(&self.entry.kind, &self.entry.version, self.entry, &why))?;
         let object = self.typed(read.object, forgets);
         Ok(Decoded {
             object,
@@ -107,11 +103,7 @@ impl Strategy for BuiltinStrategy {
 
     fn prepare_create(&self, object: &mut Value) {
         if self.has_status && !self.behaviour.keeps_status {
-            set(
-                object,
-                &["status"],
-                encode::zero_field(&self.go_type, "status"),
-            );
+            set(object, &["status"], encode::zero_field(&self.go_type, "status"));
         }
         if !self.behaviour.generation.is_empty() && !self.behaviour.starts_without_generation {
             set(object, &["metadata", "generation"], json!(1));
@@ -188,9 +180,7 @@ impl Strategy for BuiltinStrategy {
             return (self.behaviour.unknown_label)(field);
         }
         let field = go_quote(field);
-        format!(
-            "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        )
+        format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     }
 
     fn bare_list_items(&self) -> bool {
@@ -202,20 +192,15 @@ impl Strategy for BuiltinStrategy {
     }
 
     fn openapi(&self) -> &Value {
-        self.schema
-            .get_or_init(|| data::resolved(&self.entry.schema))
+        self.schema.get_or_init(|| data::resolved(&self.entry.schema))
     }
 
     fn reset_fields(&self, part: Part) -> Vec<Vec<String>> {
         let paths: &[&[&str]] = match part {
-            Part::Main if !self.behaviour.unowned_by_main.is_empty() => {
-                self.behaviour.unowned_by_main
-            }
+            Part::Main if !self.behaviour.unowned_by_main.is_empty() => self.behaviour.unowned_by_main,
             Part::Main if self.has_status => &[&["status"]],
             Part::Main => &[],
-            Part::Status if !self.behaviour.unowned_by_status.is_empty() => {
-                self.behaviour.unowned_by_status
-            }
+            Part::Status if !self.behaviour.unowned_by_status.is_empty() => self.behaviour.unowned_by_status,
             Part::Status => self.behaviour.fixed_by_status,
         };
         paths
@@ -307,9 +292,7 @@ fn same(new: &Value, old: &Value) -> bool {
     let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => {
-            let member = |map: &'_ serde_json::Map<String, Value>, key: &str| {
-                map.get(key).cloned().unwrap_or_default()
-            };
+            let member = |map: &'_ serde_json::Map<String, Value>, key: &str| map.get(key).cloned().unwrap_or_default();
             let mut keys = new.keys().chain(old.keys());
             keys.all(|key| same(&member(new, key), &member(old, key)))
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use aplomb_apimachinery::resource::Resource;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::data::Entry;
 use super::encode;
 use super::gotype::GoType;
@@ -26,12 +26,12 @@ pub enum Subkind {
     TokenRequest,
 }
 
-const BEHAVIOUR: Behaviour = Behaviour {
+const BEHAVIOUR: KindBehavior = KindBehavior {
     fixed_by_status: &[],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
-static TOKEN_REQUEST: Behaviour = Behaviour {
+static TOKEN_REQUEST: KindBehavior = KindBehavior {
     default: |request| {
         if at(request, &["spec", "expirationSeconds"]).is_null() {
             set(request, &["spec", "expirationSeconds"], json!(3600));
@@ -40,41 +40,25 @@ static TOKEN_REQUEST: Behaviour = Behaviour {
     ..BEHAVIOUR
 };
 
-static SCALE: Behaviour = Behaviour {
+static SCALE: KindBehavior = KindBehavior {
     fixed_by_status: &[],
     cells: |scale, now| {
         vec![
             text(scale, &["metadata", "name"]).into(),
-            at(scale, &["spec", "replicas"])
-                .as_i64()
-                .unwrap_or(0)
-                .into(),
-            at(scale, &["status", "replicas"])
-                .as_i64()
-                .unwrap_or(0)
-                .into(),
+            at(scale, &["spec", "replicas"]).as_i64().unwrap_or(0).into(),
+            at(scale, &["status", "replicas"]).as_i64().unwrap_or(0).into(),
             print::age(scale, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
-static POSTED: Behaviour = BEHAVIOUR;
+static POSTED: KindBehavior = BEHAVIOUR;
 
 static RESOURCES: LazyLock<[Arc<Resource>; 4]> = LazyLock::new(|| {
     [
-        made(
-            "autoscaling",
-            "Scale",
-            "io.k8s.api.autoscaling.v1.Scale",
-            &SCALE,
-        ),
-        made(
-            "policy",
-            "Eviction",
-            "io.k8s.api.policy.v1.Eviction",
-            &POSTED,
-        ),
+        made("autoscaling", "Scale", "io.k8s.api.autoscaling.v1.Scale", &SCALE),
+        made("policy", "Eviction", "io.k8s.api.policy.v1.Eviction", &POSTED),
         made("", "Binding", "io.k8s.api.core.v1.Binding", &POSTED),
         made(
             "authentication.k8s.io",
@@ -109,7 +93,7 @@ pub fn label_selector_text(selector: &Value) -> String {
     print::selector(selector)
 }
 
-fn made(group: &str, kind: &str, schema: &str, behaviour: &'static Behaviour) -> Arc<Resource> {
+fn made(group: &str, kind: &str, schema: &str, behaviour: &'static KindBehavior) -> Arc<Resource> {
     let plural = format!("{}s", kind.to_lowercase());
     let entry = json!({
         "group": group, "version": "v1", "kind": kind, "plural": plural,

@@ -1,15 +1,14 @@
-//! Which rules each built-in kind has: a table from group and kind to [`Behaviour`].
+//! Which rules each built-in kind has: a table from group and kind to [`KindBehavior`].
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::data::Entry;
 use super::{
-    addresses, admission, autoscaling, certificates, claims, classes, cluster, config, devices,
-    endpoints, events, flow, health, ingress, leases, pods, policy, quota, rbac, registration,
-    services, storage, webhooks, workloads,
+    addresses, admission, autoscaling, certificates, claims, classes, cluster, config, devices, endpoints, events,
+    flow, health, ingress, leases, pods, policy, quota, rbac, registration, services, storage, webhooks, workloads,
 };
 
 /// The rules of a kind.
-pub(super) fn behaviour_of(entry: &Entry) -> &'static Behaviour {
+pub(super) fn behaviour_of(entry: &Entry) -> &'static KindBehavior {
     let kind = entry.kind.as_str();
     match entry.group.as_str() {
         "" => core(kind),
@@ -33,11 +32,11 @@ pub(super) fn behaviour_of(entry: &Entry) -> &'static Behaviour {
         "resource.k8s.io" => resource(kind),
         "scheduling.k8s.io" => &classes::PRIORITY_CLASS,
         "storage.k8s.io" => storage_of(kind),
-        _ => &Behaviour::PLAIN,
+        _ => &KindBehavior::PLAIN,
     }
 }
 
-fn core(kind: &str) -> &'static Behaviour {
+fn core(kind: &str) -> &'static KindBehavior {
     match kind {
         "ComponentStatus" => &health::COMPONENT_STATUS,
         "ConfigMap" => &config::CONFIG_MAP,
@@ -55,11 +54,11 @@ fn core(kind: &str) -> &'static Behaviour {
         "Secret" => &config::SECRET,
         "Service" => &services::SERVICE,
         "ServiceAccount" => &config::SERVICE_ACCOUNT,
-        _ => &Behaviour::PLAIN,
+        _ => &KindBehavior::PLAIN,
     }
 }
 
-fn admission_of(kind: &str) -> &'static Behaviour {
+fn admission_of(kind: &str) -> &'static KindBehavior {
     match kind {
         "ValidatingAdmissionPolicy" => &admission::POLICY,
         "ValidatingAdmissionPolicyBinding" => &admission::BINDING,
@@ -70,29 +69,29 @@ fn admission_of(kind: &str) -> &'static Behaviour {
     }
 }
 
-fn apps(kind: &str) -> &'static Behaviour {
+fn apps(kind: &str) -> &'static KindBehavior {
     match kind {
         "ControllerRevision" => &workloads::controller::CONTROLLER_REVISION,
         "DaemonSet" => &workloads::daemon::DAEMON_SET,
         "Deployment" => &workloads::DEPLOYMENT,
         "ReplicaSet" => &workloads::REPLICA_SET,
         "StatefulSet" => &workloads::stateful::STATEFUL_SET,
-        _ => &Behaviour::PLAIN,
+        _ => &KindBehavior::PLAIN,
     }
 }
 
-fn networking(kind: &str) -> &'static Behaviour {
+fn networking(kind: &str) -> &'static KindBehavior {
     match kind {
         "Ingress" => &ingress::INGRESS,
         "IngressClass" => &ingress::INGRESS_CLASS,
         "IPAddress" => &addresses::IP_ADDRESS,
         "ServiceCIDR" => &addresses::SERVICE_CIDR,
         "NetworkPolicy" => &policy::NETWORK_POLICY,
-        _ => &Behaviour::PLAIN,
+        _ => &KindBehavior::PLAIN,
     }
 }
 
-fn rbac_of(kind: &str) -> &'static Behaviour {
+fn rbac_of(kind: &str) -> &'static KindBehavior {
     match kind {
         "Role" => &rbac::ROLE,
         "ClusterRole" => &rbac::CLUSTER_ROLE,
@@ -101,7 +100,7 @@ fn rbac_of(kind: &str) -> &'static Behaviour {
     }
 }
 
-fn resource(kind: &str) -> &'static Behaviour {
+fn resource(kind: &str) -> &'static KindBehavior {
     match kind {
         "DeviceClass" => &devices::DEVICE_CLASS,
         "ResourceClaim" => &devices::CLAIM,
@@ -110,7 +109,7 @@ fn resource(kind: &str) -> &'static Behaviour {
     }
 }
 
-fn storage_of(kind: &str) -> &'static Behaviour {
+fn storage_of(kind: &str) -> &'static KindBehavior {
     match kind {
         "CSIDriver" => &storage::csi::DRIVER,
         "CSINode" => &storage::csi::NODE,

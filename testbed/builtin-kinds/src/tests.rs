@@ -46,10 +46,7 @@ fn answer(resource: &Resource, case: &Case) -> Result<Answer, ApiError> {
         None => {
             strategy.allocate(&mut object, None, &taken, false)?;
             strategy.prepare_create(&mut object);
-            (
-                strategy.validate_create(&object),
-                strategy.warnings(&object),
-            )
+            (strategy.validate_create(&object), strategy.warnings(&object))
         }
         Some(old) => {
             let part = if case.part == "status" {
@@ -101,19 +98,10 @@ fn masked(mut object: Value) -> Value {
         }
     }
     if object["spec"]["healthCheckNodePort"].is_number() {
-        set(
-            &mut object,
-            &["spec", "healthCheckNodePort"],
-            json!("given"),
-        );
+        set(&mut object, &["spec", "healthCheckNodePort"], json!("given"));
     }
     // The clock and identities are not the strategies' business.
-    for key in [
-        "uid",
-        "creationTimestamp",
-        "managedFields",
-        "resourceVersion",
-    ] {
+    for key in ["uid", "creationTimestamp", "managedFields", "resourceVersion"] {
         set(&mut object, &["metadata", key], Value::Null);
     }
     object
@@ -136,8 +124,7 @@ fn difference(resource: &Resource, case: &Case) -> Option<String> {
     }
     let expected = case.object.clone().map(masked);
     let ours = masked(answer.object);
-    if expected.is_some() && (expected.as_ref() != Some(&ours) || answer.warnings != case.warnings)
-    {
+    if expected.is_some() && (expected.as_ref() != Some(&ours) || answer.warnings != case.warnings) {
         return Some(format!("{ours}\nwarnings {:?}", answer.warnings));
     }
     None
@@ -145,8 +132,8 @@ fn difference(resource: &Resource, case: &Case) -> Option<String> {
 
 #[test]
 fn answers_are_those_of_the_real_server() {
-    let cases: Vec<Case> = serde_json::from_str(include_str!("testdata/answers.json"))
-        .expect("recorded answers are valid");
+    let cases: Vec<Case> =
+        serde_json::from_str(include_str!("testdata/answers.json")).expect("recorded answers are valid");
     let resources = super::builtin();
     let mut wrong = Vec::new();
     for case in &cases {
@@ -157,12 +144,7 @@ fn answers_are_those_of_the_real_server() {
         }
     }
     assert!(cases.len() > 300, "{} cases", cases.len());
-    assert!(
-        wrong.is_empty(),
-        "{} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -194,20 +176,14 @@ fn both_forms_of_an_event_are_one_object() {
     assert_eq!(new["note"], "m");
     assert_eq!(new["regarding"]["name"], "p");
     let back = event("events.k8s.io").strategy.to_storage(new);
-    assert_eq!(
-        (&back["message"], &back["apiVersion"]),
-        (&json!("m"), &json!("v1"))
-    );
+    assert_eq!((&back["message"], &back["apiVersion"]), (&json!("m"), &json!("v1")));
 }
 
 #[test]
 fn every_table_has_a_cell_per_column() {
     let now = "2026-01-01T00:00:00Z".parse().expect("a time");
     for resource in super::builtin() {
-        let (columns, cells) = (
-            resource.strategy.columns(),
-            resource.strategy.cells(&json!({}), now),
-        );
+        let (columns, cells) = (resource.strategy.columns(), resource.strategy.cells(&json!({}), now));
         // The server's own table of addresses has an age and no column for it.
         let beyond = usize::from(resource.plural == "ipaddresses");
         assert_eq!(columns.len() + beyond, cells.len(), "{}", resource.plural);
@@ -218,32 +194,20 @@ fn every_table_has_a_cell_per_column() {
 fn what_an_apply_merged_is_refused_in_other_words() {
     let resources = super::builtin();
     let convert = |plural: &str, body: Value| {
-        let resource = resources
-            .iter()
-            .find(|r| r.plural == plural)
-            .expect("a served kind");
+        let resource = resources.iter().find(|r| r.plural == plural).expect("a served kind");
         resource.strategy.convert(body)
     };
     let meta = json!({ "name": "a", "namespace": "b" });
-    let error = convert(
-        "leases",
-        json!({ "metadata": meta, "spec": { "renewTime": 5 } }),
-    )
-    .unwrap_err();
+    let error = convert("leases", json!({ "metadata": meta, "spec": { "renewTime": 5 } })).unwrap_err();
     assert_eq!(error.code, 500);
     assert_eq!(
         error.message,
         "failed to convert new object (b/a; coordination.k8s.io/v1, Kind=Lease) to proper version: unable to convert unstructured object to coordination.k8s.io/v1, Kind=Lease: json: cannot unmarshal number into Go value of type string"
     );
-    let secret = convert(
-        "secrets",
-        json!({ "metadata": meta, "data": { "a": "%%%" } }),
-    )
-    .unwrap_err();
+    let secret = convert("secrets", json!({ "metadata": meta, "data": { "a": "%%%" } })).unwrap_err();
     let why = "error decoding from json: illegal base64 data at input byte 0";
     assert!(secret.message.ends_with(why), "{}", secret.message);
-    let wrapped =
-        json!({ "metadata": meta, "spec": { "leaseDurationSeconds": 99_999_999_999_i64 } });
+    let wrapped = json!({ "metadata": meta, "spec": { "leaseDurationSeconds": 99_999_999_999_i64 } });
     let lease = convert("leases", wrapped).expect("too large a number is cut");
     let half = json!({ "metadata": meta, "spec": { "leaseDurationSeconds": 1.5 } });
     let refused = convert("leases", half).unwrap_err().message;

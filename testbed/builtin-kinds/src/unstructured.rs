@@ -54,9 +54,7 @@ impl Checker {
                 }
                 Ok(())
             }
-            Shape::Alias(kind @ (GoType::Slice(_) | GoType::Map(_) | GoType::Bytes)) => {
-                self.value(value, kind)
-            }
+            Shape::Alias(kind @ (GoType::Slice(_) | GoType::Map(_) | GoType::Bytes)) => self.value(value, kind),
             Shape::Alias(kind) => scalar(value, kind, &of.go),
             Shape::Custom => custom(value, key),
         }
@@ -104,9 +102,7 @@ impl Checker {
         let Value::Object(members) = value else {
             return Err(format!("cannot restore map from {}", go_kind(value)));
         };
-        members
-            .values()
-            .try_for_each(|member| self.value(member, inner))
+        members.values().try_for_each(|member| self.value(member, inner))
     }
 
     fn slice(&mut self, value: &Value, inner: &GoType) -> Result<(), String> {
@@ -134,9 +130,7 @@ impl Checker {
 fn bytes(value: &Value) -> Result<(), String> {
     match value {
         Value::String(text) if text.is_empty() => Ok(()),
-        Value::String(text) => {
-            gobase64::check(text).map_err(|why| format!("error decoding from json: {why}"))
-        }
+        Value::String(text) => gobase64::check(text).map_err(|why| format!("error decoding from json: {why}")),
         Value::Array(_) => Ok(()),
         other => Err(format!("cannot restore slice from {}", go_kind(other))),
     }
@@ -169,17 +163,13 @@ fn scalar(value: &Value, kind: &GoType, go: &str) -> Result<(), String> {
 
 /// Types that read themselves, from JSON.
 fn custom(value: &Value, key: &str) -> Result<(), String> {
-    let wrong = |found: String, wanted: &str| {
-        format!("json: cannot unmarshal {found} into Go value of type {wanted}")
-    };
+    let wrong = |found: String, wanted: &str| format!("json: cannot unmarshal {found} into Go value of type {wanted}");
     let name = key.rsplit('.').next().unwrap_or(key);
     match (name, value) {
         ("Time", Value::String(text)) => gotime::seconds(text).map(drop),
         ("MicroTime", Value::String(text)) => gotime::micros(text).map(drop),
         ("Time" | "MicroTime", other) => Err(wrong(super::decode::describe(other), "string")),
-        ("Quantity", Value::String(text)) => Quantity::parse(text.trim())
-            .map(drop)
-            .map_err(ToString::to_string),
+        ("Quantity", Value::String(text)) => Quantity::parse(text.trim()).map(drop).map_err(ToString::to_string),
         ("Quantity", other) => Quantity::parse(&other.to_string())
             .map(drop)
             .map_err(ToString::to_string),

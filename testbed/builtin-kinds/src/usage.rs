@@ -14,7 +14,7 @@ pub(super) mod sum;
 mod total;
 
 pub use evaluator::Evaluator;
-pub use request::{Asked, Charge, charged};
+pub use request::{Charge, QuotaRequest, charged};
 pub use total::{frees, hard_changes, status};
 
 use std::fmt;
@@ -24,16 +24,16 @@ use jiff::Timestamp;
 use super::plugins::Peers;
 
 /// What is known besides the object in question.
-pub struct Around<'a> {
+pub struct QuotaSurroundings<'a> {
     /// What else is in the namespace.
     pub peers: &'a Peers<'a>,
     /// Pods that should long be gone count no more.
     pub now: Timestamp,
 }
 
-impl fmt::Debug for Around<'_> {
+impl fmt::Debug for QuotaSurroundings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Around")
+        f.debug_struct("QuotaSurroundings")
             .field("now", &self.now)
             .finish_non_exhaustive()
     }

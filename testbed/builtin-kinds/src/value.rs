@@ -6,8 +6,7 @@ static NULL: Value = Value::Null;
 
 /// What is at `path`; null when there is nothing.
 pub(super) fn at<'a>(object: &'a Value, path: &[&str]) -> &'a Value {
-    path.iter()
-        .fold(object, |value, key| value.get(key).unwrap_or(&NULL))
+    path.iter().fold(object, |value, key| value.get(key).unwrap_or(&NULL))
 }
 
 /// The string at `path`; empty when there is none.
@@ -21,10 +20,7 @@ pub(super) fn list<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
 }
 
 /// The members of the object at `path`; none when there is none.
-pub(super) fn members<'a>(
-    object: &'a Value,
-    path: &[&str],
-) -> impl Iterator<Item = (&'a String, &'a Value)> {
+pub(super) fn members<'a>(object: &'a Value, path: &[&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
     at(object, path).as_object().into_iter().flatten()
 }
 
@@ -39,20 +35,14 @@ pub(super) fn has(object: &Value, path: &[&str]) -> bool {
 }
 
 /// The object at `path`, to change it; `None` when there is none.
-pub(super) fn object_mut<'a>(
-    object: &'a mut Value,
-    path: &[&str],
-) -> Option<&'a mut Map<String, Value>> {
+pub(super) fn object_mut<'a>(object: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
     path.iter()
         .try_fold(object, |value, key| value.get_mut(key))?
         .as_object_mut()
 }
 
 /// The items of the list at `path`, to change them.
-pub(super) fn items_mut<'a>(
-    object: &'a mut Value,
-    path: &[&str],
-) -> impl Iterator<Item = &'a mut Value> {
+pub(super) fn items_mut<'a>(object: &'a mut Value, path: &[&str]) -> impl Iterator<Item = &'a mut Value> {
     path.iter()
         .try_fold(object, |value, key| value.get_mut(key))
         .and_then(Value::as_array_mut)

@@ -1,33 +1,30 @@
 //! Webhook configurations: checked, stored and printed. No webhook is called.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
 use super::admission::rule;
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, list, number, text};
-use super::{check, names, require, shown};
+use super::{check, require, shown};
 
 /// How validating webhook configurations behave.
-pub(super) const VALIDATING: Behaviour = Behaviour {
+pub(super) const VALIDATING: KindBehavior = KindBehavior {
     default: |configuration| items_mut(configuration, &["webhooks"]).for_each(default_webhook),
     validate,
     unconditional: false,
     generation: &[&["webhooks"]],
     cells: |configuration, now| {
         let webhooks = list(configuration, &["webhooks"]).len();
-        vec![
-            name(configuration),
-            webhooks.into(),
-            age(configuration, now),
-        ]
+        vec![name(configuration), webhooks.into(), age(configuration, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How mutating webhook configurations behave.
-pub(super) const MUTATING: Behaviour = Behaviour {
+pub(super) const MUTATING: KindBehavior = KindBehavior {
     default: |configuration| {
         for webhook in items_mut(configuration, &["webhooks"]) {
             default_webhook(webhook);
@@ -38,7 +35,7 @@ pub(super) const MUTATING: Behaviour = Behaviour {
     unconditional: false,
     generation: &[&["webhooks"]],
     cells: VALIDATING.cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_webhook(webhook: &mut Value) {
@@ -78,7 +75,7 @@ const POLICIES: [(&str, [&str; 2]); 2] = [
 
 fn validate_webhook(webhook: &Value, field: &str) -> Vec<FieldError> {
     let own = text(webhook, &["name"]);
-    let mut errors = names::three_segments(own, &format!("{field}.name"));
+    let mut errors = validation::three_segments(own, &format!("{field}.name"));
     errors.extend(require::each(webhook, "rules", field, rule));
     for (key, allowed) in POLICIES {
         errors.extend(require::known(webhook, key, field, &allowed));
@@ -91,13 +88,7 @@ fn validate_webhook(webhook: &Value, field: &str) -> Vec<FieldError> {
     errors.extend(require::known(webhook, "sideEffects", field, effects));
     let why = "the timeout value must be between 1 and 30 seconds";
     let in_time = |seconds: i64| (1..=30).contains(&seconds);
-    errors.extend(require::holds(
-        webhook,
-        "timeoutSeconds",
-        field,
-        in_time,
-        why,
-    ));
+    errors.extend(require::holds(webhook, "timeoutSeconds", field, in_time, why));
     for key in ["namespaceSelector", "objectSelector"] {
         let selector = at(webhook, &[key]);
         errors.extend(check::label_selector(selector, &format!("{field}.{key}")));
@@ -105,12 +96,7 @@ fn validate_webhook(webhook: &Value, field: &str) -> Vec<FieldError> {
     let config = at(webhook, &["clientConfig"]);
     errors.extend(client(config, &format!("{field}.clientConfig")));
     let policies = &["IfNeeded", "Never"];
-    errors.extend(require::known(
-        webhook,
-        "reinvocationPolicy",
-        field,
-        policies,
-    ));
+    errors.extend(require::known(webhook, "reinvocationPolicy", field, policies));
     errors
 }
 
@@ -157,10 +143,7 @@ fn review_versions(webhook: &Value, field: &str) -> Vec<FieldError> {
     let field = format!("{field}.admissionReviewVersions");
     let versions = list(webhook, &["admissionReviewVersions"]);
     if versions.is_empty() {
-        return vec![FieldError::required(
-            field,
-            "must specify one of v1, v1beta1",
-        )];
+        return vec![FieldError::required(field, "must specify one of v1, v1beta1")];
     }
     let mut errors = Vec::new();
     for (index, version) in versions.iter().enumerate() {
@@ -168,13 +151,10 @@ fn review_versions(webhook: &Value, field: &str) -> Vec<FieldError> {
         if versions[..index].contains(version) {
             errors.push(FieldError::invalid(field, name, "duplicate version"));
         } else {
-            errors.extend(check::invalid(&field, name, names::rfc1035_label(name)));
+            errors.extend(check::invalid(&field, name, validation::dns_1035_label(name)));
         }
     }
-    if !versions
-        .iter()
-        .any(|version| version == "v1" || version == "v1beta1")
-    {
+    if !versions.iter().any(|version| version == "v1" || version == "v1beta1") {
         let shown = at(webhook, &["admissionReviewVersions"]).to_string();
         let why = "must include at least one of v1, v1beta1";
         errors.push(shown::invalid(field, &shown, why));

@@ -15,7 +15,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::pods::defaults::pod_spec;
 use super::pods::warnings;
@@ -24,7 +24,7 @@ use super::shown;
 use super::value::{at, default_to, number, text};
 
 /// How deployments behave.
-pub(super) const DEPLOYMENT: Behaviour = Behaviour {
+pub(super) const DEPLOYMENT: KindBehavior = KindBehavior {
     default: default_deployment,
     validate: validate_deployment,
     validate_update: deployment_update,
@@ -34,11 +34,11 @@ pub(super) const DEPLOYMENT: Behaviour = Behaviour {
     cells: deployment_cells,
     warnings: warnings::workload,
     update_warnings: template_warnings,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How replica sets behave.
-pub(super) const REPLICA_SET: Behaviour = Behaviour {
+pub(super) const REPLICA_SET: KindBehavior = KindBehavior {
     default: default_replica_set,
     validate: validate_replica_set,
     validate_update: replica_set_update,
@@ -47,7 +47,7 @@ pub(super) const REPLICA_SET: Behaviour = Behaviour {
     cells: replica_set_cells,
     warnings: warnings::workload,
     update_warnings: template_warnings,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// A template that did not change is not warned about again.
@@ -97,11 +97,7 @@ fn validate_deployment(deployment: &Value) -> Vec<FieldError> {
     let mut errors = check::nonnegative(spec, &["replicas"], "spec.replicas");
     errors.extend(selector_and_template(spec));
     errors.extend(validate_strategy(at(spec, &["strategy"])));
-    errors.extend(check::nonnegative(
-        spec,
-        &["minReadySeconds"],
-        "spec.minReadySeconds",
-    ));
+    errors.extend(check::nonnegative(spec, &["minReadySeconds"], "spec.minReadySeconds"));
     errors.extend(check::nonnegative(
         spec,
         &["revisionHistoryLimit"],
@@ -115,11 +111,7 @@ fn validate_deployment(deployment: &Value) -> Vec<FieldError> {
     let deadline = number(spec, &["progressDeadlineSeconds"]).unwrap_or(600);
     if deadline <= number(spec, &["minReadySeconds"]).unwrap_or(0) {
         let why = "must be greater than minReadySeconds";
-        errors.push(FieldError::invalid(
-            "spec.progressDeadlineSeconds",
-            deadline,
-            why,
-        ));
+        errors.push(FieldError::invalid("spec.progressDeadlineSeconds", deadline, why));
     }
     errors
 }
@@ -127,11 +119,7 @@ fn validate_deployment(deployment: &Value) -> Vec<FieldError> {
 fn validate_replica_set(set: &Value) -> Vec<FieldError> {
     let spec = at(set, &["spec"]);
     let mut errors = check::nonnegative(spec, &["replicas"], "spec.replicas");
-    errors.extend(check::nonnegative(
-        spec,
-        &["minReadySeconds"],
-        "spec.minReadySeconds",
-    ));
+    errors.extend(check::nonnegative(spec, &["minReadySeconds"], "spec.minReadySeconds"));
     errors.extend(selector_and_template(spec));
     errors
 }
@@ -230,18 +218,10 @@ fn validate_rolling_update(rolling: &Value, field: &str) -> Vec<FieldError> {
     let unavailable_field = format!("{field}.maxUnavailable");
     let mut errors = check::int_or_percent(unavailable, &unavailable_field);
     errors.extend(check::int_or_percent(surge, &format!("{field}.maxSurge")));
-    let amount = |value: &Value| {
-        check::percent_value(value)
-            .or_else(|| value.as_i64())
-            .unwrap_or(0)
-    };
+    let amount = |value: &Value| check::percent_value(value).or_else(|| value.as_i64()).unwrap_or(0);
     if amount(unavailable) == 0 && amount(surge) == 0 {
         let why = "may not be 0 when `maxSurge` is 0";
-        errors.push(shown::invalid(
-            &unavailable_field,
-            &unavailable.to_string(),
-            why,
-        ));
+        errors.push(shown::invalid(&unavailable_field, &unavailable.to_string(), why));
     }
     errors.extend(check::at_most_100_percent(unavailable, &unavailable_field));
     errors
@@ -315,19 +295,11 @@ fn replica_counts(object: &Value, counts: &[&str], parts: &[&str]) -> Vec<FieldE
     let value = |key: &str| number(object, &["status", key]).unwrap_or(0);
     let mut errors = Vec::new();
     for key in counts {
-        errors.extend(check::nonnegative(
-            object,
-            &["status", key],
-            &format!("status.{key}"),
-        ));
+        errors.extend(check::nonnegative(object, &["status", key], &format!("status.{key}")));
     }
     for key in parts.iter().filter(|key| value(key) > value("replicas")) {
         let why = "cannot be greater than status.replicas";
-        errors.push(FieldError::invalid(
-            format!("status.{key}"),
-            value(key),
-            why,
-        ));
+        errors.push(FieldError::invalid(format!("status.{key}"), value(key), why));
     }
     if value("availableReplicas") > value("readyReplicas") {
         let why = "cannot be greater than readyReplicas";

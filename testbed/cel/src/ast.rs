@@ -74,42 +74,29 @@ impl Node {
                 operand,
                 field,
                 optional: false,
-            } => operand
-                .qualified_name()
-                .map(|prefix| format!("{prefix}.{field}")),
+            } => operand.qualified_name().map(|prefix| format!("{prefix}.{field}")),
             _ => None,
         }
     }
 
     /// Whether the variable `name` occurs anywhere.
     pub(super) fn mentions(&self, name: &str) -> bool {
-        self.find_map(&|node| {
-            matches!(&node.expr, Expr::Ident(ident) if ident == name).then_some(())
-        })
-        .is_some()
+        self.find_map(&|node| matches!(&node.expr, Expr::Ident(ident) if ident == name).then_some(()))
+            .is_some()
     }
 
     /// The first answer `look` gives, asked of this node and then of those in it.
     pub(super) fn find_map<T>(&self, look: &dyn Fn(&Node) -> Option<T>) -> Option<T> {
-        look(self).or_else(|| {
-            self.children()
-                .into_iter()
-                .find_map(|child| child.find_map(look))
-        })
+        look(self).or_else(|| self.children().into_iter().find_map(|child| child.find_map(look)))
     }
 
     fn children(&self) -> Vec<&Node> {
         match &self.expr {
             Expr::Literal(_) | Expr::Struct { .. } | Expr::Ident(_) => Vec::new(),
             Expr::Select { operand, .. } | Expr::Has { operand, .. } => vec![operand],
-            Expr::Call { target, args, .. } => {
-                target.iter().map(AsRef::as_ref).chain(args).collect()
-            }
+            Expr::Call { target, args, .. } => target.iter().map(AsRef::as_ref).chain(args).collect(),
             Expr::List(items) => items.iter().map(|(item, _)| item).collect(),
-            Expr::Map(entries) => entries
-                .iter()
-                .flat_map(|(key, value, _)| [key, value])
-                .collect(),
+            Expr::Map(entries) => entries.iter().flat_map(|(key, value, _)| [key, value]).collect(),
             Expr::Macro(inner) => [&inner.range]
                 .into_iter()
                 .chain(&inner.condition)

@@ -47,9 +47,7 @@ pub(super) fn check(node: &Node, variables: &[(&str, Type)]) -> Result<Type, Vec
 
 /// The type of every part of an expression, by the part's address.
 pub(super) fn types(node: &Node, variables: &[(&str, Type)]) -> BTreeMap<usize, Type> {
-    let scope = variables
-        .iter()
-        .map(|(name, kind)| ((*name).to_owned(), kind.clone()));
+    let scope = variables.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone()));
     let mut checker = Checker {
         scope: scope.collect(),
         issues: Vec::new(),
@@ -87,10 +85,7 @@ impl Checker {
     }
 
     fn undeclared(&mut self, at: usize, name: &str) -> Type {
-        self.issue(
-            at,
-            format!("undeclared reference to '{name}' (in container '')"),
-        )
+        self.issue(at, format!("undeclared reference to '{name}' (in container '')"))
     }
 
     fn node(&mut self, node: &Node) -> Type {
@@ -115,22 +110,14 @@ impl Checker {
                 }
                 let operand = self.node(operand);
                 let found = self.field(node.at, &operand, field);
-                if *optional {
-                    into_optional(found)
-                } else {
-                    found
-                }
+                if *optional { into_optional(found) } else { found }
             }
             Expr::Has { operand, field } => {
                 let operand = self.node(operand);
                 self.field(node.at, &operand, field);
                 Type::Bool
             }
-            Expr::Call {
-                function,
-                target,
-                args,
-            } => self.call(node.at, function, target.as_deref(), args),
+            Expr::Call { function, target, args } => self.call(node.at, function, target.as_deref(), args),
             Expr::List(items) => self.list(items),
             Expr::Map(entries) => self.map(entries),
             Expr::Struct { name } => self.undeclared(node.at, name),
@@ -142,9 +129,7 @@ impl Checker {
     fn dotted(&self, node: &Node) -> Option<Type> {
         let mut known = self.scope.iter().filter(|(name, _)| name.contains('.'));
         let name = known.clone().next().and_then(|_| node.qualified_name())?;
-        known
-            .find(|(n, _)| *n == name)
-            .map(|(_, kind)| kind.clone())
+        known.find(|(n, _)| *n == name).map(|(_, kind)| kind.clone())
     }
 
     fn ident(&mut self, at: usize, name: &str) -> Type {
@@ -165,17 +150,13 @@ impl Checker {
             Type::Optional(inner) => into_optional(self.field(at, &inner.clone(), field)),
             Type::Object(object) => {
                 let found = object.fields.get(field);
-                let found =
-                    found.or_else(|| reserved(field).and_then(|name| object.fields.get(&name)));
+                let found = found.or_else(|| reserved(field).and_then(|name| object.fields.get(&name)));
                 match found {
                     Some(kind) => kind.clone(),
                     None => self.issue(at, format!("undefined field '{field}'")),
                 }
             }
-            other => self.issue(
-                at,
-                format!("type '{other}' does not support field selection"),
-            ),
+            other => self.issue(at, format!("type '{other}' does not support field selection")),
         }
     }
 
@@ -186,10 +167,7 @@ impl Checker {
             }
             return Type::Bool;
         }
-        let mut types: Vec<Type> = args
-            .iter()
-            .map(|arg| self.argument(function, arg))
-            .collect();
+        let mut types: Vec<Type> = args.iter().map(|arg| self.argument(function, arg)).collect();
         self.check_literals(function, target, args);
         if let Some(name) = namespaced(function, target) {
             let overloads = signatures::lookup(&name).unwrap_or_default();
@@ -217,14 +195,7 @@ impl Checker {
         }
     }
 
-    fn resolve(
-        &mut self,
-        at: usize,
-        function: &str,
-        overloads: &[Overload],
-        receiver: bool,
-        args: &[Type],
-    ) -> Type {
+    fn resolve(&mut self, at: usize, function: &str, overloads: &[Overload], receiver: bool, args: &[Type]) -> Type {
         let mut result: Option<Type> = None;
         for overload in overloads
             .iter()
@@ -264,8 +235,7 @@ impl Checker {
     /// Arguments that are written out are checked for what they mean.
     fn check_literals(&mut self, function: &str, target: Option<&Node>, args: &[Node]) {
         let last = args.last();
-        let Some((Expr::Literal(Val::String(text)), at)) = last.map(|arg| (&arg.expr, arg.at))
-        else {
+        let Some((Expr::Literal(Val::String(text)), at)) = last.map(|arg| (&arg.expr, arg.at)) else {
             return;
         };
         let wrong = match (function, args.len() + usize::from(target.is_some())) {
@@ -285,11 +255,7 @@ impl Checker {
         let mut parts = Vec::with_capacity(items.len());
         for (item, optional) in items {
             let found = self.node(item);
-            let found = if *optional {
-                out_of_optional(found)
-            } else {
-                found
-            };
+            let found = if *optional { out_of_optional(found) } else { found };
             parts.push((item.at, found.clone()));
             common = Some(self.join(common, found, item.at));
         }
@@ -305,11 +271,7 @@ impl Checker {
             key_parts.push((key.at, found.clone()));
             keys = Some(self.join(keys, found, key.at));
             let found = self.node(value);
-            let found = if *optional {
-                out_of_optional(found)
-            } else {
-                found
-            };
+            let found = if *optional { out_of_optional(found) } else { found };
             parts.push((value.at, found.clone()));
             values = Some(self.join(values, found, value.at));
         }
@@ -346,10 +308,7 @@ impl Checker {
         if let Some(var2) = &inner.var2 {
             self.scope.push((var2.clone(), second));
         }
-        let condition = inner
-            .condition
-            .as_ref()
-            .map(|condition| self.node(condition));
+        let condition = inner.condition.as_ref().map(|condition| self.node(condition));
         let body = self.body(inner);
         self.scope.truncate(depth);
         if let Some(condition) = condition {
@@ -370,9 +329,7 @@ impl Checker {
     /// What a range yields: indices or keys, and items or values.
     fn elements(&mut self, range: &Type, inner: &Macro) -> (Type, Type) {
         match (range, inner.kind) {
-            (Type::Optional(value), MacroKind::OptMap | MacroKind::OptFlatMap) => {
-                ((**value).clone(), Type::Dyn)
-            }
+            (Type::Optional(value), MacroKind::OptMap | MacroKind::OptFlatMap) => ((**value).clone(), Type::Dyn),
             (Type::List(item), _) => (Type::Int, (**item).clone()),
             (Type::Map(key, value), _) => ((**key).clone(), (**value).clone()),
             (Type::Dyn | Type::Error, _) => (Type::Dyn, Type::Dyn),

@@ -84,9 +84,7 @@ fn moment(seconds: i64) -> Outcome {
 
 fn unsigned(value: &Val) -> Outcome {
     match value {
-        Val::Int(value) => u64::try_from(*value)
-            .map(Val::Uint)
-            .map_err(|_| unsigned_overflow()),
+        Val::Int(value) => u64::try_from(*value).map(Val::Uint).map_err(|_| unsigned_overflow()),
         _ => Err(unsigned_overflow()),
     }
 }
@@ -104,11 +102,8 @@ pub(super) fn print(value: &Val) -> String {
         Val::Timestamp(time) => print_timestamp(*time),
         Val::Duration(value) => print_duration(*value),
         Val::Type(name) => name.clone(),
-        Val::List(..)
-        | Val::Map(_)
-        | Val::Optional(_)
-        | Val::Opaque(_)
-        | Val::Invalid(_)
-        | Val::Host(_) => value.type_name().to_owned(),
+        Val::List(..) | Val::Map(_) | Val::Optional(_) | Val::Opaque(_) | Val::Invalid(_) | Val::Host(_) => {
+            value.type_name().to_owned()
+        }
     }
 }

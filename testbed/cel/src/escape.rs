@@ -41,11 +41,7 @@ pub fn escape(name: &str) -> Option<String> {
         .replace("__", "\u{0}")
         .replace('.', "__dot__")
         .replace('-', "__dash__");
-    Some(
-        escaped
-            .replace('/', "__slash__")
-            .replace('\u{0}', "__underscores__"),
-    )
+    Some(escaped.replace('/', "__slash__").replace('\u{0}', "__underscores__"))
 }
 
 /// The other name of a reserved word, which may be written as it is after a dot.
@@ -61,10 +57,7 @@ mod tests {
     fn names_are_escaped_as_documented() {
         assert_eq!(escape("namespace").as_deref(), Some("__namespace__"));
         assert_eq!(escape("x-prop").as_deref(), Some("x__dash__prop"));
-        assert_eq!(
-            escape("redact__d").as_deref(),
-            Some("redact__underscores__d")
-        );
+        assert_eq!(escape("redact__d").as_deref(), Some("redact__underscores__d"));
         assert_eq!(escape("a.b/c").as_deref(), Some("a__dot__b__slash__c"));
         assert_eq!(escape("a b"), None);
     }

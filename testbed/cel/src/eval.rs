@@ -74,11 +74,7 @@ impl Evaluation {
                 }
             }
             Expr::Has { operand, field } => has(&self.node(operand)?, field),
-            Expr::Call {
-                function,
-                target,
-                args,
-            } => self.call(function, target.as_deref(), args),
+            Expr::Call { function, target, args } => self.call(function, target.as_deref(), args),
             Expr::List(items) => self.list(items),
             Expr::Map(entries) => self.map(entries),
             Expr::Struct { .. } => Err(NO_OVERLOAD.to_owned()),
@@ -184,10 +180,7 @@ impl Evaluation {
         }
         let pairs: Vec<(Val, Val)> = match &range {
             Val::List(items, _) => (0_i64..).map(Val::Int).zip(items.iter().cloned()).collect(),
-            Val::Map(entries) => entries
-                .iter()
-                .map(|(key, value)| (key.val(), value.clone()))
-                .collect(),
+            Val::Map(entries) => entries.iter().map(|(key, value)| (key.val(), value.clone())).collect(),
             _ => return Err(NO_OVERLOAD.to_owned()),
         };
         let over_list = matches!(range, Val::List(..));
@@ -263,10 +256,7 @@ fn gather(kind: MacroKind, steps: Vec<Step>) -> Outcome {
         MacroKind::Filter => chosen(steps).map(Val::list),
         MacroKind::SortBy => sort(steps),
         MacroKind::TransformMap => {
-            let entries: Result<Vec<_>, String> = steps
-                .into_iter()
-                .map(|(key, _, out)| Ok((key, out?)))
-                .collect();
+            let entries: Result<Vec<_>, String> = steps.into_iter().map(|(key, _, out)| Ok((key, out?))).collect();
             let pairs = entries?
                 .into_iter()
                 .filter_map(|(key, value)| Some((key.key()?, value?)));
@@ -276,18 +266,13 @@ fn gather(kind: MacroKind, steps: Vec<Step>) -> Outcome {
             let mut out: BTreeMap<Key, Val> = BTreeMap::new();
             for (_, _, outcome) in steps {
                 if let Some(Val::Map(entries)) = outcome? {
-                    out.extend(
-                        entries
-                            .iter()
-                            .map(|(key, value)| (key.clone(), value.clone())),
-                    );
+                    out.extend(entries.iter().map(|(key, value)| (key.clone(), value.clone())));
                 }
             }
             Ok(Val::Map(Arc::new(out)))
         }
         _ => {
-            let values: Result<Vec<Option<Val>>, String> =
-                steps.into_iter().map(|(_, _, out)| out).collect();
+            let values: Result<Vec<Option<Val>>, String> = steps.into_iter().map(|(_, _, out)| out).collect();
             Ok(Val::list(values?.into_iter().flatten().collect()))
         }
     }
@@ -326,9 +311,7 @@ fn sort(steps: Vec<Step>) -> Outcome {
         keyed.push((outcome?.unwrap_or(Val::Null), element));
     }
     keyed.sort_by(|(a, _), (b, _)| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
-    Ok(Val::list(
-        keyed.into_iter().map(|(_, element)| element).collect(),
-    ))
+    Ok(Val::list(keyed.into_iter().map(|(_, element)| element).collect()))
 }
 
 fn lookup<'a>(operand: &'a Val, field: &str) -> Option<&'a Val> {

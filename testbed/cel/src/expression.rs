@@ -38,11 +38,7 @@ impl Expression {
     ///
     /// # Errors
     /// Every mistake found, in the server's words.
-    pub fn compile(
-        source: &str,
-        variables: &[(&str, Type)],
-        wanted: &[Type],
-    ) -> Result<Self, Mistake> {
+    pub fn compile(source: &str, variables: &[(&str, Type)], wanted: &[Type]) -> Result<Self, Mistake> {
         let (node, output) = checked(source, variables).map_err(Mistake::Invalid)?;
         if !wanted.is_empty() && !wanted.contains(&output) {
             return Err(Mistake::Invalid(unwanted(wanted, &output)));
@@ -54,12 +50,7 @@ impl Expression {
     ///
     /// # Errors
     /// Every mistake found, in the server's words.
-    pub fn compile_as(
-        source: &str,
-        variables: &[(&str, Type)],
-        wanted: &Type,
-        wrong: &str,
-    ) -> Result<Self, String> {
+    pub fn compile_as(source: &str, variables: &[(&str, Type)], wanted: &Type, wrong: &str) -> Result<Self, String> {
         let (node, output) = checked(source, variables)?;
         if output != *wanted {
             return Err(wrong.to_owned());
@@ -130,9 +121,6 @@ fn unwanted(wanted: &[Type], output: &Type) -> String {
     let output = output.declared_name();
     match names.as_slice() {
         [only] => format!("must evaluate to {only} but got {output}"),
-        many => format!(
-            "must evaluate to one of [{}] but got {output}",
-            many.join(" ")
-        ),
+        many => format!("must evaluate to one of [{}] but got {output}", many.join(" ")),
     }
 }

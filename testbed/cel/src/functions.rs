@@ -10,9 +10,7 @@ use super::{conversions, library, lists, strings, times};
 /// Calls `function`; the receiver, if there is one, is the first value.
 pub(super) fn call(function: &str, values: &[Val], receiver: bool) -> Outcome {
     if let (true, Some((Val::Host(host), args))) = (receiver, values.split_first()) {
-        return host
-            .call(function, args)
-            .unwrap_or_else(|| Err(NO_OVERLOAD.to_owned()));
+        return host.call(function, args).unwrap_or_else(|| Err(NO_OVERLOAD.to_owned()));
     }
     match (function, values) {
         ("_==_", [a, b]) => Ok(Val::Bool(a.equals(b))),
@@ -26,12 +24,8 @@ pub(super) fn call(function: &str, values: &[Val], receiver: bool) -> Outcome {
         ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => arithmetic(function, a, b),
         ("_[_]" | "_[?_]", [operand, index]) => index_into(operand, index, function == "_[?_]"),
-        ("@in", [item, Val::List(items, _)]) => {
-            Ok(Val::Bool(items.iter().any(|other| item.equals(other))))
-        }
-        ("@in", [key, Val::Map(entries)]) => Ok(Val::Bool(
-            key.key().is_some_and(|key| entries.contains_key(&key)),
-        )),
+        ("@in", [item, Val::List(items, _)]) => Ok(Val::Bool(items.iter().any(|other| item.equals(other)))),
+        ("@in", [key, Val::Map(entries)]) => Ok(Val::Bool(key.key().is_some_and(|key| entries.contains_key(&key)))),
         ("size", [value]) => size(value),
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
         ("value", [Val::Optional(value)]) => dereference(value.as_deref()),
@@ -108,9 +102,7 @@ fn unsigned(function: &str, a: u64, b: u64) -> Outcome {
         ("_/_", _) => a.checked_div(b),
         _ => a.checked_rem(b),
     };
-    result
-        .map(Val::Uint)
-        .ok_or_else(conversions::unsigned_overflow)
+    result.map(Val::Uint).ok_or_else(conversions::unsigned_overflow)
 }
 
 fn moments(function: &str, a: &Val, b: &Val) -> Outcome {
@@ -120,19 +112,16 @@ fn moments(function: &str, a: &Val, b: &Val) -> Outcome {
         moved.map(Val::Timestamp).map_err(|_| out_of_range())
     };
     match (function, a, b) {
-        ("_+_", Val::Timestamp(time), Val::Duration(by))
-        | ("_+_", Val::Duration(by), Val::Timestamp(time)) => shift(time, *by),
+        ("_+_", Val::Timestamp(time), Val::Duration(by)) | ("_+_", Val::Duration(by), Val::Timestamp(time)) => {
+            shift(time, *by)
+        }
         ("_-_", Val::Timestamp(time), Val::Duration(by)) => shift(time, -by),
         ("_-_", Val::Timestamp(a), Val::Timestamp(b)) => {
             let between = i64::try_from(a.duration_since(*b).as_nanos());
             between.map(Val::Duration).map_err(|_| overflow())
         }
-        ("_+_", Val::Duration(a), Val::Duration(b)) => {
-            a.checked_add(*b).map(Val::Duration).ok_or_else(overflow)
-        }
-        ("_-_", Val::Duration(a), Val::Duration(b)) => {
-            a.checked_sub(*b).map(Val::Duration).ok_or_else(overflow)
-        }
+        ("_+_", Val::Duration(a), Val::Duration(b)) => a.checked_add(*b).map(Val::Duration).ok_or_else(overflow),
+        ("_-_", Val::Duration(a), Val::Duration(b)) => a.checked_sub(*b).map(Val::Duration).ok_or_else(overflow),
         _ => Err(NO_OVERLOAD.to_owned()),
     }
 }
@@ -141,9 +130,7 @@ fn concatenate(a: &Val, b: &Val) -> Outcome {
     match (a, b) {
         (Val::String(a), Val::String(b)) => Ok(Val::text(&format!("{a}{b}"))),
         (Val::Bytes(a), Val::Bytes(b)) => Ok(Val::Bytes([a.as_slice(), b.as_slice()].concat())),
-        (Val::List(a, kind), Val::List(b, _)) => {
-            Ok(Val::List(Arc::new(join_lists(a, b, kind)), kind.clone()))
-        }
+        (Val::List(a, kind), Val::List(b, _)) => Ok(Val::List(Arc::new(join_lists(a, b, kind)), kind.clone())),
         _ => Err(NO_OVERLOAD.to_owned()),
     }
 }
@@ -173,10 +160,7 @@ fn index_into(operand: &Val, index: &Val, optional: bool) -> Outcome {
         (Val::Optional(Some(inner)), _) => index_into(inner, index, true),
         (Val::Optional(None), _) => Ok(Val::Optional(None)),
         (Val::List(items, _), Val::Int(at)) => {
-            let found = usize::try_from(*at)
-                .ok()
-                .and_then(|at| items.get(at))
-                .cloned();
+            let found = usize::try_from(*at).ok().and_then(|at| items.get(at)).cloned();
             wrap(found, format!("index out of bounds: {at}"))
         }
         (Val::Map(entries), key) => {
@@ -189,9 +173,7 @@ fn index_into(operand: &Val, index: &Val, optional: bool) -> Outcome {
 }
 
 fn dereference(value: Option<&Val>) -> Outcome {
-    value
-        .cloned()
-        .ok_or_else(|| "optional.none() dereference".to_owned())
+    value.cloned().ok_or_else(|| "optional.none() dereference".to_owned())
 }
 
 fn size(value: &Val) -> Outcome {

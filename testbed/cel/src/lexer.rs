@@ -5,14 +5,14 @@ use super::source::Issue;
 /// One token and where it starts, in characters.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     pub(super) at: usize,
     pub(super) text: String,
 }
 
 /// What a token is. Names of operators stand for themselves in `text`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Identifier,
     Int(i64),
     Uint(u64),
@@ -24,8 +24,8 @@ pub(super) enum Kind {
 }
 
 const OPERATORS: [&str; 26] = [
-    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",",
-    "(", ")", "[", "]", "{", "}", "in", ";",
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")", "[", "]",
+    "{", "}", "in", ";",
 ];
 
 /// Splits a source into tokens; what is no token is an issue and is passed over.
@@ -66,7 +66,7 @@ impl Lexer {
             }
         }
         self.tokens.push(Token {
-            kind: Kind::End,
+            kind: TokenKind::End,
             at: self.chars.len(),
             text: "<EOF>".to_owned(),
         });
@@ -80,31 +80,25 @@ impl Lexer {
             while self.peek(0).is_ascii_alphanumeric() || self.peek(0) == '_' {
                 self.at += 1;
             }
-            self.push(Kind::Identifier, start);
+            self.push(TokenKind::Identifier, start);
         } else if c.is_ascii_digit() || (c == '.' && self.peek(1).is_ascii_digit()) {
             self.number(start);
         } else if let Some(operator) = OPERATORS.iter().find(|op| self.starts_with(op)) {
             self.at += operator.len();
-            self.push(Kind::Operator, start);
+            self.push(TokenKind::Operator, start);
         } else {
             self.unrecognized(start);
         }
     }
 
     fn starts_with(&self, text: &str) -> bool {
-        text.chars()
-            .enumerate()
-            .all(|(index, c)| self.peek(index) == c)
+        text.chars().enumerate().all(|(index, c)| self.peek(index) == c)
     }
 
-    fn push(&mut self, kind: Kind, start: usize) {
+    fn push(&mut self, kind: TokenKind, start: usize) {
         let text: String = self.chars[start..self.at].iter().collect();
-        let kind = if text == "in" { Kind::Operator } else { kind };
-        self.tokens.push(Token {
-            kind,
-            at: start,
-            text,
-        });
+        let kind = if text == "in" { TokenKind::Operator } else { kind };
+        self.tokens.push(Token { kind, at: start, text });
     }
 
     /// A lone `=`, `&` or `|` takes the character after it along, as the server's lexer does.
@@ -160,7 +154,7 @@ impl Lexer {
         }
         let text: String = self.chars[start..self.at].iter().collect();
         if float {
-            self.push(Kind::Double(text.parse().unwrap_or(f64::NAN)), start);
+            self.push(TokenKind::Double(text.parse().unwrap_or(f64::NAN)), start);
         } else {
             self.integer(start, text.parse().ok());
         }
@@ -170,17 +164,15 @@ impl Lexer {
         if matches!(self.peek(0), 'u' | 'U') {
             self.at += 1;
             match value {
-                Some(value) => self.push(Kind::Uint(value), start),
+                Some(value) => self.push(TokenKind::Uint(value), start),
                 None => self.issues.push(Issue::new(start, "invalid uint literal")),
             }
             return;
         }
         // The smallest integer is written as the negation of one that does not fit.
         match value.map(|value| (i64::try_from(value), value)) {
-            Some((Ok(value), _)) => self.push(Kind::Int(value), start),
-            Some((Err(_), value)) if value == i64::MIN.unsigned_abs() => {
-                self.push(Kind::Int(i64::MIN), start)
-            }
+            Some((Ok(value), _)) => self.push(TokenKind::Int(value), start),
+            Some((Err(_), value)) if value == i64::MIN.unsigned_abs() => self.push(TokenKind::Int(i64::MIN), start),
             _ => self.issues.push(Issue::new(start, "invalid int literal")),
         }
     }
@@ -202,10 +194,7 @@ impl Lexer {
                 self.at += if triple { 3 } else { 1 };
                 break;
             }
-            if self.at >= self.chars.len()
-                || (c == '\n' && !triple)
-                || !self.character(&flags, &mut bytes)
-            {
+            if self.at >= self.chars.len() || (c == '\n' && !triple) || !self.character(&flags, &mut bytes) {
                 self.at = self.at.min(self.chars.len());
                 let text: String = self.chars[start..self.at].iter().collect();
                 let message = format!("Syntax error: token recognition error at: '{text}'");
@@ -214,9 +203,9 @@ impl Lexer {
             }
         }
         let kind = if flags.contains('b') {
-            Kind::Bytes(bytes)
+            TokenKind::Bytes(bytes)
         } else {
-            Kind::String(String::from_utf8_lossy(&bytes).into_owned())
+            TokenKind::String(String::from_utf8_lossy(&bytes).into_owned())
         };
         self.push(kind, start);
     }

@@ -14,8 +14,7 @@ use super::conversions::print;
 use super::eval::{NO_OVERLOAD, Outcome};
 use super::value::{Key, Opaque, Val};
 
-static LIBRARY: LazyLock<Context<'static>> =
-    LazyLock::new(|| aside(|| Context::default().with_all()));
+static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| aside(|| Context::default().with_all()));
 
 /// Names of the library's types, found in what its values print as.
 const TYPES: [(&str, &str); 6] = [
@@ -41,9 +40,7 @@ pub(super) fn call(function: &str, values: &[Val], receiver: bool) -> Outcome {
     }
     match program.execute(&context) {
         Ok(value) => Ok(as_declared(function, from_library(&value))),
-        Err(ExecutionError::FunctionError { message, .. }) => {
-            Err(complaint(function, values).unwrap_or(message))
-        }
+        Err(ExecutionError::FunctionError { message, .. }) => Err(complaint(function, values).unwrap_or(message)),
         Err(_) => Err(NO_OVERLOAD.to_owned()),
     }
 }
@@ -142,9 +139,7 @@ fn opaque_from_library(value: &CelValue) -> Val {
         return Val::Optional(optional.value().map(|inner| Box::new(from_library(inner))));
     }
     let printed = format!("{value:?}").to_lowercase();
-    let known = TYPES
-        .iter()
-        .find(|(name, _)| printed.contains(&name.to_lowercase()));
+    let known = TYPES.iter().find(|(name, _)| printed.contains(&name.to_lowercase()));
     Val::Opaque(Opaque {
         type_name: known.map_or("dyn", |(_, name)| name),
         value: value.clone(),

@@ -9,33 +9,25 @@ use super::value::Val;
 /// Calls a function of this library, if `function` is one for these values.
 pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
     let outcome = match (function, values) {
-        ("isSorted", [Val::List(items, _)]) => {
-            Ok(Val::Bool(items.windows(2).all(|pair| {
-                pair[0].compare(&pair[1]) != Some(Ordering::Greater)
-            })))
-        }
+        ("isSorted", [Val::List(items, _)]) => Ok(Val::Bool(
+            items
+                .windows(2)
+                .all(|pair| pair[0].compare(&pair[1]) != Some(Ordering::Greater)),
+        )),
         ("sum", [Val::List(items, _)]) => sum(items),
         ("min", [Val::List(items, _)]) => extreme(items, "min", Ordering::Less),
         ("max", [Val::List(items, _)]) => extreme(items, "max", Ordering::Greater),
-        ("indexOf", [Val::List(items, _), item]) => {
-            position(items.iter().position(|other| other.equals(item)))
-        }
-        ("lastIndexOf", [Val::List(items, _), item]) => {
-            position(items.iter().rposition(|other| other.equals(item)))
-        }
+        ("indexOf", [Val::List(items, _), item]) => position(items.iter().position(|other| other.equals(item))),
+        ("lastIndexOf", [Val::List(items, _), item]) => position(items.iter().rposition(|other| other.equals(item))),
         ("slice", [Val::List(items, _), Val::Int(from), Val::Int(to)]) => slice(items, *from, *to),
         ("reverse", [Val::List(items, _)]) => Ok(Val::list(items.iter().rev().cloned().collect())),
         ("distinct", [Val::List(items, _)]) => Ok(Val::list(distinct(items))),
         ("sort", [Val::List(items, _)]) => Ok(Val::list(sorted(items))),
         ("flatten", [Val::List(items, _)]) => Ok(Val::list(flatten(items, 1))),
-        ("flatten", [Val::List(items, _), Val::Int(depth)]) => {
-            Ok(Val::list(flatten(items, *depth)))
-        }
+        ("flatten", [Val::List(items, _), Val::Int(depth)]) => Ok(Val::list(flatten(items, *depth))),
         ("lists.range", [Val::Int(end)]) => Ok(Val::list((0..*end).map(Val::Int).collect())),
         ("sets.contains", [Val::List(a, _), Val::List(b, _)]) => Ok(Val::Bool(covers(a, b))),
-        ("sets.equivalent", [Val::List(a, _), Val::List(b, _)]) => {
-            Ok(Val::Bool(covers(a, b) && covers(b, a)))
-        }
+        ("sets.equivalent", [Val::List(a, _), Val::List(b, _)]) => Ok(Val::Bool(covers(a, b) && covers(b, a))),
         ("sets.intersects", [Val::List(a, _), Val::List(b, _)]) => Ok(Val::Bool(intersect(a, b))),
         _ => return None,
     };
@@ -43,19 +35,15 @@ pub(super) fn call(function: &str, values: &[Val]) -> Option<Outcome> {
 }
 
 fn covers(all: &[Val], some: &[Val]) -> bool {
-    some.iter()
-        .all(|item| all.iter().any(|other| item.equals(other)))
+    some.iter().all(|item| all.iter().any(|other| item.equals(other)))
 }
 
 fn intersect(a: &[Val], b: &[Val]) -> bool {
-    a.iter()
-        .any(|item| b.iter().any(|other| item.equals(other)))
+    a.iter().any(|item| b.iter().any(|other| item.equals(other)))
 }
 
 fn position(at: Option<usize>) -> Outcome {
-    Ok(Val::Int(
-        at.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1),
-    ))
+    Ok(Val::Int(at.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1)))
 }
 
 fn sum(items: &[Val]) -> Outcome {
@@ -75,8 +63,7 @@ fn extreme(items: &[Val], name: &str, wanted: Ordering) -> Outcome {
             best = Some(item);
         }
     }
-    best.cloned()
-        .ok_or_else(|| format!("{name} called on empty list"))
+    best.cloned().ok_or_else(|| format!("{name} called on empty list"))
 }
 
 fn slice(items: &[Val], from: i64, to: i64) -> Outcome {

@@ -1,11 +1,12 @@
 //! From tokens to an expression, macros included.
 
 use super::ast::{Expr, Macro, MacroKind, Node};
-use super::lexer::{Kind, Token, tokenize};
+use super::lexer::{Token, TokenKind, tokenize};
 use super::source::Issue;
 use super::value::Val;
 
-const START: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
+const START: &str =
+    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 /// How deep an expression may be nested.
 const MAX_DEPTH: usize = 100;
 
@@ -37,9 +38,7 @@ pub(super) fn parse(source: &str) -> Result<Node, Vec<Issue>> {
         at: 0,
         depth: 0,
     };
-    let parsed = parser
-        .expression()
-        .and_then(|node| parser.end().map(|()| node));
+    let parsed = parser.expression().and_then(|node| parser.end().map(|()| node));
     match parsed {
         Ok(node) if issues.is_empty() => Ok(node),
         Ok(_) => Err(issues),
@@ -64,7 +63,7 @@ impl Parser {
     }
 
     fn is(&self, operator: &str) -> bool {
-        self.token().kind == Kind::Operator && self.token().text == operator
+        self.token().kind == TokenKind::Operator && self.token().text == operator
     }
 
     fn take(&mut self, operator: &str) -> Option<usize> {
@@ -78,17 +77,14 @@ impl Parser {
     fn unexpected(&self, expecting: &str) -> Issue {
         let token = self.token();
         let rest = self.tokens.len().saturating_sub(self.at + 1);
-        let kind = if token.kind != Kind::End && rest <= 2 {
+        let kind = if token.kind != TokenKind::End && rest <= 2 {
             "extraneous"
         } else {
             "mismatched"
         };
         Issue::new(
             token.at,
-            format!(
-                "Syntax error: {kind} input '{}' expecting {expecting}",
-                token.text
-            ),
+            format!("Syntax error: {kind} input '{}' expecting {expecting}", token.text),
         )
     }
 
@@ -100,7 +96,7 @@ impl Parser {
     }
 
     fn end(&mut self) -> Result<(), Issue> {
-        if self.token().kind == Kind::End {
+        if self.token().kind == TokenKind::End {
             Ok(())
         } else {
             Err(self.unexpected("<EOF>"))
@@ -110,10 +106,7 @@ impl Parser {
     fn expression(&mut self) -> Parsed {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Issue::new(
-                self.token().at,
-                "expression recursion limit exceeded",
-            ));
+            return Err(Issue::new(self.token().at, "expression recursion limit exceeded"));
         }
         let condition = self.binary(0)?;
         let node = match self.take("?") {
@@ -134,9 +127,7 @@ impl Parser {
             return self.unary();
         };
         let mut left = self.binary(level + 1)?;
-        while let Some((operator, function)) =
-            operators.iter().find(|(operator, _)| self.is(operator))
-        {
+        while let Some((operator, function)) = operators.iter().find(|(operator, _)| self.is(operator)) {
             let at = self.take(operator).unwrap_or_default();
             let right = self.binary(level + 1)?;
             left = call(at, function, vec![left, right]);
@@ -175,7 +166,7 @@ impl Parser {
                 node = self.selection(node, at, optional)?;
             } else if let Some(at) = self.take("[") {
                 let optional = self.take("?").is_some();
-                if self.token().kind == Kind::End {
+                if self.token().kind == TokenKind::End {
                     let all = START.replace("'!',", "'!', '?',");
                     return Err(self.unexpected(&format!("{{{all}}}")));
                 }
@@ -193,11 +184,8 @@ impl Parser {
 
     fn selection(&mut self, operand: Node, at: usize, optional: bool) -> Parsed {
         let token = self.token().clone();
-        if token.kind != Kind::Identifier {
-            let message = format!(
-                "Syntax error: no viable alternative at input '.{}'",
-                token.text
-            );
+        if token.kind != TokenKind::Identifier {
+            let message = format!("Syntax error: no viable alternative at input '.{}'", token.text);
             return Err(Issue::new(token.at, message));
         }
         self.at += 1;
@@ -218,7 +206,7 @@ impl Parser {
 
     fn structure(&mut self, name: &Node) -> Parsed {
         let at = self.expect("{")?;
-        while !self.is("}") && self.token().kind != Kind::End {
+        while !self.is("}") && self.token().kind != TokenKind::End {
             self.at += 1;
         }
         self.expect("}")?;
@@ -235,12 +223,10 @@ impl Parser {
         while !self.is(close) {
             let begin = self.token().at;
             let argument = self.expression();
-            args.push(
-                argument.map_err(|issue| match args.is_empty() && issue.at == begin {
-                    true => or_close(&issue),
-                    false => issue,
-                })?,
-            );
+            args.push(argument.map_err(|issue| match args.is_empty() && issue.at == begin {
+                true => or_close(&issue),
+                false => issue,
+            })?);
             if self.take(",").is_none() {
                 break;
             }
@@ -254,24 +240,24 @@ impl Parser {
         let literal = |value: Val| Ok(Node::new(token.at, Expr::Literal(value)));
         self.at += 1;
         match (&token.kind, token.text.as_str()) {
-            (Kind::Int(value), _) => literal(Val::Int(*value)),
-            (Kind::Uint(value), _) => literal(Val::Uint(*value)),
-            (Kind::Double(value), _) => literal(Val::Double(*value)),
-            (Kind::String(value), _) => literal(Val::text(value)),
-            (Kind::Bytes(value), _) => literal(Val::Bytes(value.clone())),
-            (Kind::Identifier, "true") => literal(Val::Bool(true)),
-            (Kind::Identifier, "false") => literal(Val::Bool(false)),
-            (Kind::Identifier, "null") => literal(Val::Null),
-            (Kind::Identifier, _) if self.is("(") => self.global_call(&token.text),
-            (Kind::Identifier, _) => Ok(Node::new(token.at, Expr::Ident(token.text.clone()))),
-            (Kind::Operator, "(") => {
+            (TokenKind::Int(value), _) => literal(Val::Int(*value)),
+            (TokenKind::Uint(value), _) => literal(Val::Uint(*value)),
+            (TokenKind::Double(value), _) => literal(Val::Double(*value)),
+            (TokenKind::String(value), _) => literal(Val::text(value)),
+            (TokenKind::Bytes(value), _) => literal(Val::Bytes(value.clone())),
+            (TokenKind::Identifier, "true") => literal(Val::Bool(true)),
+            (TokenKind::Identifier, "false") => literal(Val::Bool(false)),
+            (TokenKind::Identifier, "null") => literal(Val::Null),
+            (TokenKind::Identifier, _) if self.is("(") => self.global_call(&token.text),
+            (TokenKind::Identifier, _) => Ok(Node::new(token.at, Expr::Ident(token.text.clone()))),
+            (TokenKind::Operator, "(") => {
                 let inner = self.expression()?;
                 self.expect(")")?;
                 Ok(inner)
             }
-            (Kind::Operator, "[") => self.list(token.at),
-            (Kind::Operator, "{") => self.map(token.at),
-            (Kind::Operator, ".") if self.token().kind == Kind::Identifier => self.primary(),
+            (TokenKind::Operator, "[") => self.list(token.at),
+            (TokenKind::Operator, "{") => self.map(token.at),
+            (TokenKind::Operator, ".") if self.token().kind == TokenKind::Identifier => self.primary(),
             _ => {
                 self.at -= 1;
                 Err(self.unexpected(&format!("{{{START}}}")))
@@ -366,11 +352,7 @@ fn expand(function: &str, target: &Node, args: &[Node]) -> Option<Macro> {
         _ => None,
     };
     let var = name(args.first()?)?;
-    let var2 = if vars == 2 {
-        Some(name(&args[1])?)
-    } else {
-        None
-    };
+    let var2 = if vars == 2 { Some(name(&args[1])?) } else { None };
     let condition = has_condition.then(|| args[vars].clone());
     Some(Macro {
         kind,

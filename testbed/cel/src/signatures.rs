@@ -295,13 +295,7 @@ fn comparisons() -> Vec<Overload> {
     let pairs = numbers
         .iter()
         .flat_map(|a| numbers.iter().map(move |b| vec![a.clone(), b.clone()]));
-    let others = [
-        Type::Bool,
-        Type::String,
-        Type::Bytes,
-        Type::Timestamp,
-        Type::Duration,
-    ];
+    let others = [Type::Bool, Type::String, Type::Bytes, Type::Timestamp, Type::Duration];
     let all = pairs.chain(others.map(|t| vec![t.clone(), t]));
     all.map(|args| Overload {
         receiver: false,
@@ -315,10 +309,7 @@ fn parse_line(line: &str) -> (String, Overload) {
     let (head, result) = split_call(line);
     let open = argument_list(head);
     let (callee, args) = (&head[..open], &head[open + 1..head.len() - 1]);
-    let mut types: Vec<Type> = split_types(args)
-        .iter()
-        .map(|text| parse_type(text))
-        .collect();
+    let mut types: Vec<Type> = split_types(args).iter().map(|text| parse_type(text)).collect();
     let dot = callee
         .rfind('.')
         .filter(|_| !callee.starts_with('_') && !callee.starts_with('@'));

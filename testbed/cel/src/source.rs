@@ -20,10 +20,7 @@ impl Issue {
 pub(super) fn report(source: &str, mut issues: Vec<Issue>) -> String {
     issues.sort_by_key(|issue| issue.at);
     issues.dedup();
-    let each: Vec<String> = issues
-        .iter()
-        .map(|issue| report_one(source, issue))
-        .collect();
+    let each: Vec<String> = issues.iter().map(|issue| report_one(source, issue)).collect();
     each.join("\n")
 }
 
@@ -31,10 +28,7 @@ fn report_one(source: &str, issue: &Issue) -> String {
     let chars: Vec<char> = source.chars().collect();
     let before = &chars[..issue.at.min(chars.len())];
     let line = before.iter().filter(|c| **c == '\n').count() + 1;
-    let start = before
-        .iter()
-        .rposition(|c| *c == '\n')
-        .map_or(0, |at| at + 1);
+    let start = before.iter().rposition(|c| *c == '\n').map_or(0, |at| at + 1);
     let column = before.len() - start;
     let text: String = chars[start..].iter().take_while(|c| **c != '\n').collect();
     let dots = ".".repeat(column);

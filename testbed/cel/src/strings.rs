@@ -20,11 +20,10 @@ fn on_text(function: &str, text: &str, args: &[Val]) -> Option<Outcome> {
         ("contains", [Val::String(part)]) => Ok(Val::Bool(text.contains(&**part))),
         ("startsWith", [Val::String(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
         ("endsWith", [Val::String(part)]) => Ok(Val::Bool(text.ends_with(&**part))),
-        ("matches", [Val::String(pattern)]) => {
-            compile(pattern).map(|regex| Val::Bool(regex.is_match(text)))
+        ("matches", [Val::String(pattern)]) => compile(pattern).map(|regex| Val::Bool(regex.is_match(text))),
+        ("find", [Val::String(pattern)]) => {
+            compile(pattern).map(|regex| Val::text(regex.find(text).map_or("", |found| found.as_str())))
         }
-        ("find", [Val::String(pattern)]) => compile(pattern)
-            .map(|regex| Val::text(regex.find(text).map_or("", |found| found.as_str()))),
         ("findAll", [Val::String(pattern), rest @ ..]) => find_all(text, pattern, rest),
         ("lowerAscii", []) => Ok(Val::text(&text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(&text.to_ascii_uppercase())),
@@ -32,9 +31,7 @@ fn on_text(function: &str, text: &str, args: &[Val]) -> Option<Outcome> {
         ("charAt", [Val::Int(at)]) => char_at(text, *at),
         ("indexOf", [Val::String(part), rest @ ..]) => index_of(text, part, rest),
         ("lastIndexOf", [Val::String(part), rest @ ..]) => last_index_of(text, part, rest),
-        ("replace", [Val::String(from), Val::String(to), rest @ ..]) => {
-            replace(text, from, to, rest)
-        }
+        ("replace", [Val::String(from), Val::String(to), rest @ ..]) => replace(text, from, to, rest),
         ("split", [Val::String(at), rest @ ..]) => split(text, at, rest),
         ("substring", [Val::Int(from), rest @ ..]) => substring(text, *from, rest),
         ("strings.quote", []) => Ok(Val::text(&aplomb_go_compat::quote(text))),
@@ -73,9 +70,7 @@ fn char_at(text: &str, at: i64) -> Outcome {
     let length = text.chars().count();
     let index = usize::try_from(at).ok().filter(|at| *at <= length);
     let index = index.ok_or_else(|| format!("index out of range: {at}"))?;
-    Ok(Val::text(
-        &text.chars().skip(index).take(1).collect::<String>(),
-    ))
+    Ok(Val::text(&text.chars().skip(index).take(1).collect::<String>()))
 }
 
 fn index(at: Option<usize>) -> Val {
@@ -88,18 +83,14 @@ fn index_of(text: &str, part: &str, rest: &[Val]) -> Outcome {
         .ok()
         .filter(|from| *from <= text.len());
     let from = from.ok_or_else(|| format!("index out of range: {}", count(rest).unwrap_or(0)))?;
-    Ok(index(
-        (from..=text.len()).find(|at| text[*at..].starts_with(&part)),
-    ))
+    Ok(index((from..=text.len()).find(|at| text[*at..].starts_with(&part))))
 }
 
 fn last_index_of(text: &str, part: &str, rest: &[Val]) -> Outcome {
     let (text, part): (Vec<char>, Vec<char>) = (text.chars().collect(), part.chars().collect());
     let until = match count(rest) {
         None => text.len(),
-        Some(until) => {
-            usize::try_from(until).map_err(|_| format!("index out of range: {until}"))?
-        }
+        Some(until) => usize::try_from(until).map_err(|_| format!("index out of range: {until}"))?,
     };
     Ok(index(
         (0..=until.min(text.len()))

@@ -17,9 +17,7 @@ const UNITS: [(&str, f64); 8] = [
 
 /// RFC 3339, or a date on its own as schemas of format `date` have it.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
-    text.parse()
-        .ok()
-        .or_else(|| format!("{text}T00:00:00Z").parse().ok())
+    text.parse().ok().or_else(|| format!("{text}T00:00:00Z").parse().ok())
 }
 
 /// Go's duration syntax, in nanoseconds.
@@ -40,9 +38,7 @@ pub fn parse_duration(text: &str) -> Option<i64> {
         let unit_length = tail
             .find(|c: char| c.is_ascii_digit() || c == '.')
             .unwrap_or(tail.len());
-        let (_, factor) = UNITS
-            .iter()
-            .find(|(unit, _)| *unit == &tail[..unit_length])?;
+        let (_, factor) = UNITS.iter().find(|(unit, _)| *unit == &tail[..unit_length])?;
         total += number * factor;
         rest = &tail[unit_length..];
     }
@@ -66,11 +62,7 @@ pub(super) fn print_timestamp(time: Timestamp) -> String {
 }
 
 /// `getFullYear` and the like, in UTC or the named zone.
-pub(super) fn timestamp_part(
-    function: &str,
-    time: Timestamp,
-    zone: Option<&str>,
-) -> Result<Val, String> {
+pub(super) fn timestamp_part(function: &str, time: Timestamp, zone: Option<&str>) -> Result<Val, String> {
     let zone = match zone {
         None | Some("UTC") => TimeZone::UTC,
         Some(name) => parse_zone(name).ok_or_else(|| format!("unknown time zone {name}"))?,
@@ -97,8 +89,7 @@ fn parse_zone(name: &str) -> Option<TimeZone> {
         let negative = hours.starts_with('-');
         let hours: i32 = hours.trim_start_matches(['+', '-']).parse().ok()?;
         let seconds = hours * 3600 + minutes.parse::<i32>().ok()? * 60;
-        let offset =
-            jiff::tz::Offset::from_seconds(if negative { -seconds } else { seconds }).ok()?;
+        let offset = jiff::tz::Offset::from_seconds(if negative { -seconds } else { seconds }).ok()?;
         return Some(TimeZone::fixed(offset));
     }
     TimeZone::get(name).ok()

@@ -48,9 +48,7 @@ impl Type {
 
     /// An object with these fields and no others.
     pub fn object<'a>(name: &str, fields: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
-        let fields = fields
-            .into_iter()
-            .map(|(field, kind)| (field.to_owned(), kind));
+        let fields = fields.into_iter().map(|(field, kind)| (field.to_owned(), kind));
         Self::Object(Arc::new(Object {
             name: name.to_owned(),
             fields: fields.collect(),
@@ -84,12 +82,7 @@ impl Type {
     pub(super) fn is_nullable(&self) -> bool {
         matches!(
             self,
-            Self::Null
-                | Self::Object(_)
-                | Self::Timestamp
-                | Self::Duration
-                | Self::Opaque(_)
-                | Self::Optional(_)
+            Self::Null | Self::Object(_) | Self::Timestamp | Self::Duration | Self::Opaque(_) | Self::Optional(_)
         )
     }
 }

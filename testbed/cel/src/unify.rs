@@ -34,9 +34,9 @@ pub(super) fn unify(formal: &Type, actual: &Type, bound: &mut BTreeMap<char, Typ
         },
         (a, b) if a.is_flexible() || b.is_flexible() => true,
         (a, Type::Null) => a.is_nullable(),
-        (Type::List(a), Type::List(b))
-        | (Type::Optional(a), Type::Optional(b))
-        | (Type::Kind(a), Type::Kind(b)) => matches!(formal, Type::Kind(_)) || unify(a, b, bound),
+        (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) | (Type::Kind(a), Type::Kind(b)) => {
+            matches!(formal, Type::Kind(_)) || unify(a, b, bound)
+        }
         (Type::Map(ak, av), Type::Map(bk, bv)) => unify(ak, bk, bound) && unify(av, bv, bound),
         (a, b) => a == b,
     }

@@ -187,11 +187,7 @@ impl Val {
             Self::List(items, _) => items.is_empty(),
             Self::Map(entries) => entries.is_empty(),
             Self::Optional(value) => value.is_none(),
-            Self::Timestamp(_)
-            | Self::Type(_)
-            | Self::Opaque(_)
-            | Self::Invalid(_)
-            | Self::Host(_) => false,
+            Self::Timestamp(_) | Self::Type(_) | Self::Opaque(_) | Self::Invalid(_) | Self::Host(_) => false,
         }
     }
 }
@@ -219,9 +215,7 @@ fn lists_equal(a: &[Val], b: &[Val], kind: &ListKind) -> bool {
     match kind {
         ListKind::Atomic => a.iter().zip(b).all(|(x, y)| x.equals(y)),
         ListKind::Set => a.iter().all(|x| b.iter().any(|y| x.equals(y))),
-        ListKind::Map(_) => a
-            .iter()
-            .all(|x| b.iter().any(|y| same_key(x, y, kind) && x.equals(y))),
+        ListKind::Map(_) => a.iter().all(|x| b.iter().any(|y| same_key(x, y, kind) && x.equals(y))),
     }
 }
 
@@ -248,14 +242,9 @@ pub fn value_of(json: &serde_json::Value) -> Val {
             None => Val::Double(number.as_f64().unwrap_or(f64::NAN)),
         },
         Value::String(text) => Val::text(text),
-        Value::Array(items) => Val::List(
-            Arc::new(items.iter().map(value_of).collect()),
-            ListKind::Atomic,
-        ),
+        Value::Array(items) => Val::List(Arc::new(items.iter().map(value_of).collect()), ListKind::Atomic),
         Value::Object(map) => {
-            let entry = |(key, value): (&String, &Value)| {
-                (Key::String(key.as_str().into()), value_of(value))
-            };
+            let entry = |(key, value): (&String, &Value)| (Key::String(key.as_str().into()), value_of(value));
             Val::Map(Arc::new(map.iter().map(entry).collect()))
         }
     }

@@ -59,11 +59,7 @@ impl Answer {
     pub fn says(self, text: &str) -> Result<Self> {
         let message = self.body["message"].as_str().or_else(|| self.body.as_str());
         let message = message.unwrap_or_default();
-        ensure!(
-            message.contains(text),
-            "{}: no `{text}` in `{message}`",
-            self.request
-        );
+        ensure!(message.contains(text), "{}: no `{text}` in `{message}`", self.request);
         Ok(self)
     }
 
@@ -74,11 +70,7 @@ impl Answer {
     pub fn has(self, pointer: &str, want: impl Into<Value>) -> Result<Self> {
         let want = want.into();
         let got = self.body.pointer(pointer).cloned().unwrap_or_default();
-        ensure!(
-            got == want,
-            "{}: {pointer} should be {want}, is {got}",
-            self.request
-        );
+        ensure!(got == want, "{}: {pointer} should be {want}, is {got}", self.request);
         Ok(self)
     }
 
@@ -102,17 +94,8 @@ impl Answer {
     /// When there is none.
     pub fn warns(self, text: &str) -> Result<Self> {
         let unquoted = |warning: &String| warning.replace("\\\"", "\"");
-        let found = self
-            .warnings
-            .iter()
-            .map(unquoted)
-            .any(|warning| warning.contains(text));
-        ensure!(
-            found,
-            "{}: no warning `{text}` in {:?}",
-            self.request,
-            self.warnings
-        );
+        let found = self.warnings.iter().map(unquoted).any(|warning| warning.contains(text));
+        ensure!(found, "{}: no warning `{text}` in {:?}", self.request, self.warnings);
         Ok(self)
     }
 
@@ -197,12 +180,7 @@ impl Answer {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let items = self.at("/items");
-        let name = |item: &Value| {
-            item["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let name = |item: &Value| item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         items
             .as_array()
             .map(|all| all.iter().map(name).collect())

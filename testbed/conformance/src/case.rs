@@ -3,10 +3,10 @@
 use anyhow::Result;
 use futures::future::BoxFuture;
 
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 /// What a case does on whichever server it is given.
-pub type Run = for<'t> fn(&'t Trial) -> BoxFuture<'t, Result<()>>;
+pub type Run = for<'t> fn(&'t CaseRun) -> BoxFuture<'t, Result<()>>;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,7 @@ mod create;
 mod deletion;
 mod discovery;
 mod errors;
+mod faults;
 mod garbage;
 mod kinds;
 mod kinds_table;
@@ -28,7 +29,6 @@ mod schema;
 mod status;
 mod strategic;
 mod subresources;
-mod trouble;
 mod versions;
 mod watch;
 mod workloads;
@@ -69,7 +69,7 @@ pub fn all() -> Vec<Case> {
         admission_inputs::CASES,
         admission_refused::CASES,
         rule_costs::CASES,
-        trouble::CASES,
+        faults::CASES,
     ]
     .concat()
 }

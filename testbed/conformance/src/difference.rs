@@ -8,22 +8,13 @@ pub fn first_difference(real: &[Value], mine: &[Value]) -> Option<String> {
     for (at, (real, mine)) in real.iter().zip(mine).enumerate() {
         let mut path = String::new();
         if let Some((real_part, my_part)) = descend(real, mine, &mut path) {
-            let what = real
-                .get("request")
-                .map(ToString::to_string)
-                .unwrap_or_default();
+            let what = real.get("request").map(ToString::to_string).unwrap_or_default();
             return Some(format!(
                 "answer {at} {what} differs at {path}\n    real: {real_part}\n    box:  {my_part}"
             ));
         }
     }
-    (real.len() != mine.len()).then(|| {
-        format!(
-            "the real server gave {} answers, the box {}",
-            real.len(),
-            mine.len()
-        )
-    })
+    (real.len() != mine.len()).then(|| format!("the real server gave {} answers, the box {}", real.len(), mine.len()))
 }
 
 fn descend(real: &Value, mine: &Value, path: &mut String) -> Option<(String, String)> {

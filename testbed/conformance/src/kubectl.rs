@@ -45,11 +45,7 @@ pub struct Played {
 }
 
 /// Plays scripts on both, those that look at the whole cluster one by one and before the others.
-pub fn run<'a>(
-    the_box: &'a Host,
-    peer: &'a Peer,
-    scripts: &'a [Script],
-) -> BoxStream<'a, Result<Played>> {
+pub fn run<'a>(the_box: &'a Host, peer: &'a Peer, scripts: &'a [Script]) -> BoxStream<'a, Result<Played>> {
     let (alone, others): (Vec<_>, Vec<_>) = scripts.iter().partition(|script| script.alone);
     let alone = stream::iter(alone).then(move |script| compare(the_box, peer, script));
     let others = stream::iter(others)

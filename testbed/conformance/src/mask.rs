@@ -131,8 +131,7 @@ impl Mask {
             let uid = found.as_str();
             if !self.words.contains_key(uid) {
                 self.uids += 1;
-                self.words
-                    .insert(uid.to_owned(), format!("<uid {}>", self.uids));
+                self.words.insert(uid.to_owned(), format!("<uid {}>", self.uids));
             }
         }
         for (word, by) in &self.words {
@@ -166,21 +165,13 @@ impl Mask {
 
 /// Several causes come in the order of a Go map, in `details` and in the message alike.
 fn sort_causes(status: &mut Map<String, Value>) {
-    let causes = status
-        .get_mut("details")
-        .and_then(|details| details.get_mut("causes"));
-    let Some(causes) = causes
-        .and_then(Value::as_array_mut)
-        .filter(|causes| causes.len() > 1)
-    else {
+    let causes = status.get_mut("details").and_then(|details| details.get_mut("causes"));
+    let Some(causes) = causes.and_then(Value::as_array_mut).filter(|causes| causes.len() > 1) else {
         return;
     };
     causes.sort_by_key(ToString::to_string);
     if let Some(Value::String(message)) = status.get_mut("message") {
-        let mut parts: Vec<&str> = message
-            .split(['[', ']', ',', '\n'])
-            .map(str::trim)
-            .collect();
+        let mut parts: Vec<&str> = message.split(['[', ']', ',', '\n']).map(str::trim).collect();
         parts.sort_unstable();
         *message = parts.join(" / ");
     }
@@ -221,10 +212,7 @@ mod tests {
         let mut mask = Mask::default();
         assert_eq!(mask.text("at 2026-01-02T03:04:05Z"), "at <seconds>");
         assert_eq!(mask.text("2026-01-02T03:04:05.000006Z"), "<microseconds>");
-        assert_eq!(
-            mask.text("2026-01-02T03:04:05.06Z"),
-            "2026-01-02T03:04:05.06Z"
-        );
+        assert_eq!(mask.text("2026-01-02T03:04:05.06Z"), "2026-01-02T03:04:05.06Z");
     }
 
     #[test]

@@ -9,9 +9,9 @@ use kube::Client;
 use tokio::sync::OnceCell;
 
 use crate::answer::Answer;
+use crate::faults::{self, ServerFault};
 use crate::server::{Connection, Server, Side};
 use crate::tls;
-use crate::trouble::{self, Trouble};
 
 /// A running control plane with its clients.
 pub struct Real {
@@ -44,9 +44,7 @@ impl Real {
     /// # Errors
     /// When it does not come up.
     pub async fn start(options: Options) -> Result<Self> {
-        let plane = ControlPlane::start(options)
-            .await
-            .context("starting the real server")?;
+        let plane = ControlPlane::start(options).await.context("starting the real server")?;
         let admin = plane.client().await?;
         let restricted = plane.client_of(0, &plane.tokens().restricted).await?;
         let stranger = plane.client_of(0, "nobody-knows-this").await?;
@@ -85,9 +83,9 @@ impl Server for Real {
         Box::pin(self.plane.compact(revision))
     }
 
-    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>> {
+    fn in_trouble(&self, trouble: ServerFault) -> BoxFuture<'_, Result<Answer>> {
         Box::pin(async move {
-            let plane = self.troubled.get_or_try_init(trouble::plane).await?;
+            let plane = self.troubled.get_or_try_init(faults::plane).await?;
             trouble.on(plane).await
         })
     }

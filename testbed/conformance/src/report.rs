@@ -67,12 +67,7 @@ impl Report {
     /// How many cases ran where.
     #[must_use]
     pub fn counts(&self) -> String {
-        let ran = |server| {
-            self.cases
-                .iter()
-                .filter(|entry| entry.server == server)
-                .count()
-        };
+        let ran = |server| self.cases.iter().filter(|entry| entry.server == server).count();
         format!(
             "conformance: {} cases ran on the box, {} on the real kube-apiserver",
             ran("box"),
@@ -110,10 +105,7 @@ mod tests {
             entry("real", Outcome::Passed),
         ];
         let summary = Report { cases }.summary();
-        assert!(
-            summary.contains("2 cases ran on the box, 1 on the real"),
-            "{summary}"
-        );
+        assert!(summary.contains("2 cases ran on the box, 1 on the real"), "{summary}");
         assert!(summary.ends_with("2 passed, 1 failed"), "{summary}");
     }
 }

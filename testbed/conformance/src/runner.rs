@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::case::Case;
+use crate::case_run::CaseRun;
 use crate::difference::first_difference;
 use crate::report::{Entry, Outcome, Report};
 use crate::server::{Server, Side, install_fixtures};
-use crate::trial::Trial;
 
 const LIMIT: Duration = Duration::from_secs(150);
 const LONG_LIMIT: Duration = Duration::from_secs(300);
@@ -57,8 +57,7 @@ async fn run_side(cases: &[Case], side: Option<&Side>) -> Result<Option<Vec<Tran
             .await
             .context("installing the shared resources")?;
     }
-    let (alone, together): (Vec<_>, Vec<_>) =
-        cases.iter().enumerate().partition(|(_, case)| case.alone);
+    let (alone, together): (Vec<_>, Vec<_>) = cases.iter().enumerate().partition(|(_, case)| case.alone);
     let mut done = run_cases(together, side, AT_ONCE).await;
     done.extend(run_cases(alone, side, 1).await);
     done.sort_by_key(|(at, _)| *at);
@@ -67,27 +66,16 @@ async fn run_side(cases: &[Case], side: Option<&Side>) -> Result<Option<Vec<Tran
 
 /// Runs cases with their places in the suite, so many at once, whichever is ready first: a case
 /// that waits must not hold up those behind it.
-async fn run_cases(
-    cases: Vec<(usize, &Case)>,
-    side: &Side,
-    at_once: usize,
-) -> Vec<(usize, Transcript)> {
+async fn run_cases(cases: Vec<(usize, &Case)>, side: &Side, at_once: usize) -> Vec<(usize, Transcript)> {
     let trials = cases.into_iter().map(|(at, case)| {
-        let server = if case.controllers {
-            &side.collected
-        } else {
-            &side.plain
-        };
+        let server = if case.controllers { &side.collected } else { &side.plain };
         try_case(case, server.clone()).map(move |outcome| (at, outcome))
     });
-    futures::stream::iter(trials)
-        .buffer_unordered(at_once)
-        .collect()
-        .await
+    futures::stream::iter(trials).buffer_unordered(at_once).collect().await
 }
 
 async fn try_case(case: &Case, server: Arc<dyn Server>) -> Transcript {
-    let trial = Trial::start(server, &case.namespace()).await?;
+    let trial = CaseRun::start(server, &case.namespace()).await?;
     let limit = if case.long { LONG_LIMIT } else { LIMIT };
     let run = AssertUnwindSafe(timeout(limit, (case.run)(&trial))).catch_unwind();
     match run.await {

@@ -120,7 +120,7 @@ async fn broken(program: &Path, rule: &str, report: &Path) -> Result<Report> {
 
 #[cfg(test)]
 mod tests {
-    use aplomb_apiserver::breakage::Rule;
+    use aplomb_apiserver::mutation::Rule;
 
     use super::*;
 
@@ -128,10 +128,7 @@ mod tests {
     fn every_rule_has_cases_that_exist() {
         let known: Vec<_> = crate::cases::all().iter().map(|case| case.name).collect();
         for (rule, _) in Rule::ALL {
-            assert!(
-                RULES.iter().any(|(name, _)| *name == rule),
-                "{rule} has no cases"
-            );
+            assert!(RULES.iter().any(|(name, _)| *name == rule), "{rule} has no cases");
         }
         for case in RULES.iter().flat_map(|(_, cases)| cases.iter()) {
             assert!(known.contains(case), "{case} is no case");

@@ -10,8 +10,8 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::answer::Answer;
-use crate::trial::ask;
-use crate::trouble::Trouble;
+use crate::case_run::ask;
+use crate::faults::ServerFault;
 
 /// What a case may ask of a server beyond requests.
 pub trait Server: Send + Sync {
@@ -34,7 +34,7 @@ pub trait Server: Send + Sync {
     fn compact(&self, revision: u64) -> BoxFuture<'_, Result<()>>;
 
     /// What a client is answered while a server of this kind is in a trouble.
-    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>>;
+    fn in_trouble(&self, trouble: ServerFault) -> BoxFuture<'_, Result<Answer>>;
 
     /// A new connection to the port it serves on, for bytes no client would send.
     fn connect(&self) -> BoxFuture<'_, Result<Connection>>;

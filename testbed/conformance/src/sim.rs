@@ -7,16 +7,16 @@ use anyhow::Result;
 use aplomb_apiserver::call::User;
 use aplomb_apiserver::http::{Handle, Identity, Service, admin, serve};
 use aplomb_apiserver::server::ApiServer;
-use aplomb_controllers::{Actors, Running};
+use aplomb_controllers::{Controllers, Running};
 use futures::future::BoxFuture;
 use kube::Client;
 use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
 use crate::answer::Answer;
+use crate::faults::ServerFault;
 use crate::server::{Connection, Server, Side};
 use crate::tls;
-use crate::trouble::Trouble;
 
 /// The administrator's token, as on the real server.
 const TOKEN: &str = "admin-token";
@@ -35,8 +35,8 @@ impl InBox {
     /// # Errors
     /// When a port cannot be had.
     pub async fn side() -> Result<Side> {
-        let plain = Self::start(&Actors::none()).await?;
-        let collected = Self::start(&Actors::cluster()).await?;
+        let plain = Self::start(&Controllers::none()).await?;
+        let collected = Self::start(&Controllers::cluster()).await?;
         Ok(Side {
             plain: Arc::new(plain),
             collected: Arc::new(collected),
@@ -47,7 +47,7 @@ impl InBox {
     ///
     /// # Errors
     /// When a port cannot be had.
-    pub async fn start(actors: &Actors) -> Result<Self> {
+    pub async fn start(actors: &Controllers) -> Result<Self> {
         let server = ApiServer::builder().rbac(true).build();
         let actors = actors.start(&server);
         let service = Service::new(server);
@@ -108,7 +108,7 @@ impl Server for InBox {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>> {
+    fn in_trouble(&self, trouble: ServerFault) -> BoxFuture<'_, Result<Answer>> {
         let client = self.client();
         Box::pin(async move { trouble.in_front_of(&client).await })
     }

@@ -29,8 +29,6 @@ pub async fn connect(url: &str, authority_pem: &str) -> Result<Connection> {
         .await
         .with_context(|| format!("connecting to {url}"))?;
     let name = ServerName::try_from("127.0.0.1")?;
-    let stream = TlsConnector::from(Arc::new(config))
-        .connect(name, tcp)
-        .await?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await?;
     Ok(Box::new(stream))
 }

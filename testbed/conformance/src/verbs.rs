@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::trial::{APPLY, GROUP, JSON_PATCH, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, GROUP, JSON_PATCH, MERGE};
 
-impl Trial {
+impl CaseRun {
     /// Path of the Widgets of this trial's namespace.
     #[must_use]
     pub fn widgets(&self) -> String {
@@ -79,13 +79,8 @@ impl Trial {
     /// # Errors
     /// When no answer came.
     pub async fn json_patch(&self, path: &str, body: &Value) -> Result<Answer> {
-        self.send(
-            "PATCH",
-            path,
-            &[("content-type", JSON_PATCH)],
-            body.to_string(),
-        )
-        .await
+        self.send("PATCH", path, &[("content-type", JSON_PATCH)], body.to_string())
+            .await
     }
 
     /// Server-side apply as `manager`.
@@ -129,18 +124,13 @@ impl Trial {
     /// # Errors
     /// When it is refused.
     pub async fn new_widget(&self, name: &str, spec: Value) -> Result<Answer> {
-        self.create(&self.widgets(), &widget(name, spec))
-            .await?
-            .code(201)
+        self.create(&self.widgets(), &widget(name, spec)).await?.code(201)
     }
 }
 
 /// A Widget.
 #[must_use]
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "cases write the spec in place"
-)]
+#[allow(clippy::needless_pass_by_value, reason = "cases write the spec in place")]
 pub fn widget(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/v1"),
@@ -152,10 +142,7 @@ pub fn widget(name: &str, spec: Value) -> Value {
 
 /// A ConfigMap.
 #[must_use]
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "cases write the data in place"
-)]
+#[allow(clippy::needless_pass_by_value, reason = "cases write the data in place")]
 pub fn config_map(name: &str, data: Value) -> Value {
     json!({
         "apiVersion": "v1",
@@ -167,10 +154,7 @@ pub fn config_map(name: &str, data: Value) -> Value {
 
 /// `object` with `patch` merged over it (RFC 7386): how cases edit what they read.
 #[must_use]
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "cases write the change in place"
-)]
+#[allow(clippy::needless_pass_by_value, reason = "cases write the change in place")]
 pub fn with(object: &Value, patch: Value) -> Value {
     let mut changed = object.clone();
     json_patch::merge(&mut changed, &patch);

@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 /// Generous: a slow machine may be ten times slower than this one.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,23 +38,20 @@ impl Event {
     /// # Errors
     /// When there is none.
     pub fn version(&self) -> Result<u64> {
-        let text = self.object["metadata"]["resourceVersion"]
-            .as_str()
-            .unwrap_or_default();
-        text.parse()
-            .with_context(|| format!("no version in {}", self.object))
+        let text = self.object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        text.parse().with_context(|| format!("no version in {}", self.object))
     }
 }
 
 /// An open watch.
 pub struct Watch<'t> {
-    trial: &'t Trial,
+    trial: &'t CaseRun,
     chunks: BoxStream<'static, Result<Vec<u8>, String>>,
     buffer: Vec<u8>,
 }
 
 impl<'t> Watch<'t> {
-    pub(crate) fn new(trial: &'t Trial, body: Body) -> Self {
+    pub(crate) fn new(trial: &'t CaseRun, body: Body) -> Self {
         let chunks = body.into_data_stream().map(|chunk| match chunk {
             Ok(bytes) => Ok(bytes.to_vec()),
             Err(error) => Err(error.to_string()),
@@ -155,10 +152,7 @@ impl<'t> Watch<'t> {
                 Some(Ok(chunk)) => self.buffer.extend(chunk),
                 Some(Err(error)) => bail!("the watch broke: {error}"),
                 None => {
-                    ensure!(
-                        self.buffer.is_empty(),
-                        "the watch ended in the middle of a line"
-                    );
+                    ensure!(self.buffer.is_empty(), "the watch ended in the middle of a line");
                     return Ok(None);
                 }
             }

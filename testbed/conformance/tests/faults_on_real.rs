@@ -37,13 +37,8 @@ fn faulty(client: &Client, rule: Rule) -> Api<ConfigMap> {
 
 async fn conflicts_and_lost_answers(client: &Client) -> Result<()> {
     let real = maps(client);
-    let contested = real
-        .create(&PostParams::default(), &map("contested"))
-        .await?;
-    let rival = faulty(
-        client,
-        Rule::new(Fault::Rival).on(Match::any().verb(Verb::Update)),
-    );
+    let contested = real.create(&PostParams::default(), &map("contested")).await?;
+    let rival = faulty(client, Rule::new(Fault::Rival).on(Match::any().verb(Verb::Update)));
     let refused = rival
         .replace("contested", &PostParams::default(), &contested)
         .await
@@ -54,30 +49,17 @@ async fn conflicts_and_lost_answers(client: &Client) -> Result<()> {
     );
     for (name, committed) in [("kept", true), ("lost", false)] {
         let reset = faulty(client, Rule::new(Fault::Reset { committed }));
-        assert!(
-            reset
-                .create(&PostParams::default(), &map(name))
-                .await
-                .is_err()
-        );
+        assert!(reset.create(&PostParams::default(), &map(name)).await.is_err());
         assert_eq!(real.get_opt(name).await?.is_some(), committed, "{name}");
     }
     let timeout = faulty(client, Rule::new(Fault::Timeout { committed: true }).once());
-    let again = timeout
-        .create(&PostParams::default(), &map("twice"))
-        .await
-        .unwrap_err();
+    let again = timeout.create(&PostParams::default(), &map("twice")).await.unwrap_err();
     assert!(
         again.to_string().contains("already exists"),
         "kube tries a 504 again: {again}"
     );
-    let overload = faulty(
-        client,
-        Rule::new(Fault::TooManyRequestsText { retry_after: 1 }).once(),
-    );
-    overload
-        .create(&PostParams::default(), &map("patient"))
-        .await?;
+    let overload = faulty(client, Rule::new(Fault::TooManyRequestsText { retry_after: 1 }).once());
+    overload.create(&PostParams::default(), &map("patient")).await?;
     Ok(())
 }
 
@@ -90,16 +72,10 @@ async fn broken_watches(client: &Client) -> Result<()> {
         .unwrap();
     let dropped = WatchFault::Dropped(Duration::from_secs(1));
     let watch = faulty(client, Rule::new(Fault::Watch(dropped)));
-    let mut events = watch
-        .watch(&WatchParams::default(), &version)
-        .await?
-        .boxed();
+    let mut events = watch.watch(&WatchParams::default(), &version).await?.boxed();
     assert!(timeout(SOON, events.next()).await?.is_none(), "it ends");
     let expired = faulty(client, Rule::new(Fault::Watch(WatchFault::Expired)));
-    let mut events = expired
-        .watch(&WatchParams::default(), &version)
-        .await?
-        .boxed();
+    let mut events = expired.watch(&WatchParams::default(), &version).await?.boxed();
     let event = timeout(SOON, events.next()).await?.unwrap()?;
     assert!(matches!(event, kube::api::WatchEvent::Error(status) if status.code == 410));
     Ok(())
@@ -126,14 +102,9 @@ async fn an_old_view(client: &Client) -> Result<()> {
     let listed = stale.list(&Default::default()).await?;
     assert!(listed.items.iter().any(|map| map.name_any() == "gone"));
     let version = listed.metadata.resource_version.unwrap();
-    let mut events = stale
-        .watch(&WatchParams::default(), &version)
-        .await?
-        .boxed();
+    let mut events = stale.watch(&WatchParams::default(), &version).await?.boxed();
     assert!(
-        timeout(Duration::from_millis(500), events.next())
-            .await
-            .is_err(),
+        timeout(Duration::from_millis(500), events.next()).await.is_err(),
         "it stands still"
     );
     let event = timeout(SOON, events.next()).await?.unwrap()?;

@@ -11,9 +11,9 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::http::{BoxConfig, start_with};
-use aplomb_apiserver::store::DataDir;
-use aplomb_controllers::Actors;
+use aplomb_apiserver::standalone::{StandaloneConfig, start_with};
+use aplomb_apiserver::storage::DataDir;
+use aplomb_controllers::Controllers;
 use clap::Parser;
 
 /// Serves a box until interrupted.
@@ -48,11 +48,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         builder = builder.data_dir(DataDir::open(path)?);
     }
     let server = builder.build();
-    let _actors = Actors::cluster().start(&server);
-    let config = BoxConfig {
+    let _actors = Controllers::cluster().start(&server);
+    let config = StandaloneConfig {
         listen,
         kubeconfig: Some(kubeconfig),
-        ..BoxConfig::default()
+        ..StandaloneConfig::default()
     };
     let running = start_with(server, config).await?;
     println!("ready {}", running.url());

@@ -10,12 +10,12 @@ use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Part;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::server::{ApiServer, key_of};
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use aplomb_builtin_kinds as kinds;
 use serde_json::{Value, json};
 
 use super::controller::Controller;
-use super::door::{Door, is_of};
+use super::system_client::{SystemClient, is_of};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "clusterroles";
@@ -23,18 +23,18 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// Keeps the rules of every role that is made of others.
 pub(super) struct RoleAggregation {
-    door: Door,
+    door: SystemClient,
 }
 
 impl Controller for RoleAggregation {
     type Item = String;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, MANAGER);
+        let door = SystemClient::controller(server, MANAGER);
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 
@@ -68,9 +68,7 @@ impl Controller for RoleAggregation {
             wanted["rules"] = rules.into();
         }
         let place = key_of(&GroupResource::new(GROUP, ROLES), None, name);
-        self.door
-            .apply(&place, Part::Main, MANAGER, &wanted)
-            .await?;
+        self.door.apply(&place, Part::Main, MANAGER, &wanted).await?;
         Ok(None)
     }
 }
@@ -123,10 +121,7 @@ mod tests {
         ];
         let selectors = [json!({ "matchLabels": { "part-of": "whole" } })];
         let rules = aggregated("whole", &selectors, &roles);
-        assert_eq!(
-            rules,
-            [json!({ "verbs": ["get"] }), json!({ "verbs": ["list"] })]
-        );
+        assert_eq!(rules, [json!({ "verbs": ["get"] }), json!({ "verbs": ["list"] })]);
     }
 
     #[test]
@@ -138,9 +133,6 @@ mod tests {
             json!({ "matchLabels": { "part-of": "one" } }),
         ];
         let rules = aggregated("whole", &selectors, &roles);
-        assert_eq!(
-            rules,
-            [json!({ "verbs": ["list"] }), json!({ "verbs": ["get"] })]
-        );
+        assert_eq!(rules, [json!({ "verbs": ["list"] }), json!({ "verbs": ["get"] })]);
     }
 }

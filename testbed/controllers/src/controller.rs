@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use super::Delay;
-use super::door::Door;
 use super::queue::Queue;
+use super::system_client::SystemClient;
 
 /// Why nothing can be created in a namespace that is being deleted.
 pub(super) const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
@@ -30,7 +30,7 @@ pub(super) trait Controller: Send {
     fn new(server: &ApiServer) -> Self;
 
     /// How it reaches the server.
-    fn door(&self) -> &Door;
+    fn door(&self) -> &SystemClient;
 
     /// Whether a change may concern any item at all.
     fn follows(change: &Change) -> bool;
@@ -42,10 +42,7 @@ pub(super) trait Controller: Send {
     fn concerned(&self, change: &Change) -> Vec<Self::Item>;
 
     /// Brings one item closer to what it should be; says when to look again without a change.
-    fn sync(
-        &mut self,
-        item: &Self::Item,
-    ) -> impl Future<Output = Result<Option<Duration>, ApiError>> + Send;
+    fn sync(&mut self, item: &Self::Item) -> impl Future<Output = Result<Option<Duration>, ApiError>> + Send;
 
     /// Items to look at for a reason that is no write. Dropping the future must lose nothing.
     fn nudged(&mut self) -> impl Future<Output = Vec<Self::Item>> + Send {
@@ -54,22 +51,14 @@ pub(super) trait Controller: Send {
 }
 
 /// Starts a controller that takes this long before it looks at an item.
-pub(super) fn start<C: Controller + 'static>(
-    server: &ApiServer,
-    delay: &Range<Duration>,
-    tasks: &mut JoinSet<()>,
-) {
+pub(super) fn start<C: Controller + 'static>(server: &ApiServer, delay: &Range<Duration>, tasks: &mut JoinSet<()>) {
     let controller = C::new(server);
     let changes = controller.door().follow(C::follows);
     tasks.spawn(run(controller, changes, Delay::new(server, delay)));
 }
 
 /// Runs a controller until it is dropped.
-async fn run<C: Controller>(
-    mut controller: C,
-    mut changes: UnboundedReceiver<Change>,
-    mut delay: Delay,
-) {
+async fn run<C: Controller>(mut controller: C, mut changes: UnboundedReceiver<Change>, mut delay: Delay) {
     let mut queue = Queue::new();
     for item in controller.stock() {
         queue.add(item, delay.draw());

@@ -15,19 +15,19 @@ use std::time::Duration;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
-use super::door::{Door, is_of};
 use super::events::{Recorder, Severity};
+use super::system_client::{SystemClient, is_of};
 use super::{owners, pods};
 use size::Bounds;
 
 const KIND: &str = "Deployment";
 
 pub(super) struct Deployments {
-    door: Door,
+    door: SystemClient,
     events: Recorder,
 }
 
@@ -44,9 +44,7 @@ impl Rollout {
     /// The replica set of the present template.
     fn new_set(&self) -> Option<&Value> {
         let template = &self.deployment["spec"]["template"];
-        self.sets
-            .iter()
-            .find(|set| act::is_of_template(set, template))
+        self.sets.iter().find(|set| act::is_of_template(set, template))
     }
 
     /// All replica sets but the one of the present template.
@@ -89,8 +87,7 @@ impl Deployments {
                 let all = self.door.server.list("apps", "deployments").into_iter();
                 let theirs = all.filter(|deployment| {
                     object::namespace(deployment) == namespace
-                        && owners::selector(deployment)
-                            .is_some_and(|it| !it.is_empty() && it.matches(set))
+                        && owners::selector(deployment).is_some_and(|it| !it.is_empty() && it.matches(set))
                 });
                 theirs.map(|it| key(namespace, object::name(&it))).collect()
             }
@@ -191,12 +188,12 @@ impl Controller for Deployments {
     type Item = Key;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "deployment-controller");
+        let door = SystemClient::controller(server, "deployment-controller");
         let events = Recorder::new(&door, "deployment-controller");
         Self { door, events }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 
@@ -208,9 +205,7 @@ impl Controller for Deployments {
 
     fn stock(&self) -> Vec<Key> {
         let all = self.door.server.list("apps", "deployments");
-        let keys = all
-            .iter()
-            .map(|it| key(object::namespace(it), object::name(it)));
+        let keys = all.iter().map(|it| key(object::namespace(it), object::name(it)));
         keys.collect()
     }
 

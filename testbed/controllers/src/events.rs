@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::door::Door;
+use super::system_client::SystemClient;
 
 /// From this many different messages on, similar events are combined.
 const DIFFERENT_MESSAGES: usize = 10;
@@ -42,13 +42,13 @@ impl Severity {
 /// Records the events of one component.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    door: Door,
+    door: SystemClient,
     component: &'static str,
     correlation: Correlation,
 }
 
 impl Recorder {
-    pub(super) fn new(door: &Door, component: &'static str) -> Self {
+    pub(super) fn new(door: &SystemClient, component: &'static str) -> Self {
         Self {
             door: door.clone(),
             component,
@@ -57,13 +57,7 @@ impl Recorder {
     }
 
     /// Records that something happened to an object that is stored.
-    pub(super) async fn record(
-        &mut self,
-        about: &Value,
-        severity: Severity,
-        reason: &str,
-        message: &str,
-    ) {
+    pub(super) async fn record(&mut self, about: &Value, severity: Severity, reason: &str, message: &str) {
         let now = self.door.server.clock().now();
         let seen = self
             .correlation
@@ -79,8 +73,7 @@ impl Recorder {
             let event = self.event(about, severity, reason, &seen, &at, &place);
             self.door.create(&place, &event).await.map(drop)
         } else {
-            let again =
-                json!({ "count": seen.count, "lastTimestamp": at, "message": seen.message });
+            let again = json!({ "count": seen.count, "lastTimestamp": at, "message": seen.message });
             match self.door.resource_at(&place.resource) {
                 Some(events) => self.door.merge(&events, &place, &again).await,
                 None => return,
@@ -91,15 +84,7 @@ impl Recorder {
         }
     }
 
-    fn event(
-        &self,
-        about: &Value,
-        severity: Severity,
-        reason: &str,
-        seen: &Seen,
-        at: &str,
-        place: &Key,
-    ) -> Value {
+    fn event(&self, about: &Value, severity: Severity, reason: &str, seen: &Seen, at: &str, place: &Key) -> Value {
         let reporting = if seen.combined { "" } else { self.component };
         json!({
             "metadata": { "name": place.name, "namespace": place.namespace },
@@ -144,14 +129,7 @@ struct Correlation {
 
 impl Correlation {
     /// Counts an event in; `None` when there are too many of them.
-    fn observe(
-        &mut self,
-        uid: &str,
-        severity: Severity,
-        reason: &str,
-        message: &str,
-        now: Timestamp,
-    ) -> Option<Seen> {
+    fn observe(&mut self, uid: &str, severity: Severity, reason: &str, message: &str, now: Timestamp) -> Option<Seen> {
         let similar: Similar = (uid.to_owned(), severity.word(), reason.to_owned());
         let combined = self.is_one_of_many(&similar, message, now);
         let (key, message) = if combined {

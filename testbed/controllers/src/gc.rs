@@ -15,13 +15,13 @@ use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::call::DeleteOptions;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::door::Door;
 use super::queue::Queue;
+use super::system_client::SystemClient;
 use graph::{Decision, FOREGROUND, Graph, ORPHAN, Place, Uid};
 
 /// Resources the real collector does not look at.
@@ -29,7 +29,7 @@ const IGNORED: &str = "events";
 const DEFINITIONS: &str = "customresourcedefinitions";
 
 pub(super) struct GarbageCollector {
-    door: Door,
+    door: SystemClient,
     changes: UnboundedReceiver<Change>,
     graph: Graph,
     queue: Queue<Uid>,
@@ -47,7 +47,7 @@ fn follows(change: &Change) -> bool {
 
 impl GarbageCollector {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
-        let door = Door::controller(server, "generic-garbage-collector");
+        let door = SystemClient::controller(server, "generic-garbage-collector");
         let changes = door.follow(follows);
         let mut collector = Self {
             door,
@@ -142,10 +142,7 @@ impl GarbageCollector {
                 }
                 self.delete(uid, policy).await
             }
-            Decision::Forget { owners } => {
-                self.edit_owners(uid, |references| without(references, &owners))
-                    .await
-            }
+            Decision::Forget { owners } => self.edit_owners(uid, |references| without(references, &owners)).await,
             Decision::Orphan { dependents } => {
                 let owner = BTreeSet::from([uid.to_owned()]);
                 for dependent in &dependents {
@@ -179,26 +176,14 @@ impl GarbageCollector {
         self.door.delete(&resource, &key, options).await
     }
 
-    async fn edit_owners(
-        &self,
-        uid: &str,
-        edit: impl Fn(Vec<Value>) -> Vec<Value>,
-    ) -> Result<(), ApiError> {
+    async fn edit_owners(&self, uid: &str, edit: impl Fn(Vec<Value>) -> Vec<Value>) -> Result<(), ApiError> {
         let Some((resource, key, object)) = self.find(uid) else {
             return Ok(());
         };
-        let references = object
-            .pointer("/metadata/ownerReferences")
-            .and_then(Value::as_array);
+        let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let references = edit(references.cloned().unwrap_or_default());
-        self.patch(
-            &resource,
-            &key,
-            &object,
-            "ownerReferences",
-            references.into(),
-        )
-        .await
+        self.patch(&resource, &key, &object, "ownerReferences", references.into())
+            .await
     }
 
     async fn remove_finalizer(&self, uid: &str, finalizer: &str) -> Result<(), ApiError> {
@@ -209,8 +194,7 @@ impl GarbageCollector {
             .into_iter()
             .filter(|name| *name != finalizer);
         let kept: Vec<Value> = kept.map(Value::from).collect();
-        self.patch(&resource, &key, &object, "finalizers", kept.into())
-            .await
+        self.patch(&resource, &key, &object, "finalizers", kept.into()).await
     }
 
     async fn patch(

@@ -15,12 +15,12 @@ use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::call::Verb;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::touch::Touch;
-use super::door::Door;
+use super::system_client::SystemClient;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECONDS: u32 = 40;
@@ -50,7 +50,7 @@ struct Kubelets {
 }
 
 struct Kubelet {
-    door: Door,
+    door: SystemClient,
     node: Touch,
     lease: Touch,
 }
@@ -80,9 +80,7 @@ impl Kubelets {
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
         for (place, node) in (0..count).zip(&nodes) {
             let name = object::name(node);
-            let kubelet = before
-                .remove(name)
-                .unwrap_or_else(|| Kubelet::new(&self.server, name));
+            let kubelet = before.remove(name).unwrap_or_else(|| Kubelet::new(&self.server, name));
             let moment = u64::from(place) * u64::from(MOMENTS) / u64::from(count);
             let moment = u32::try_from(moment).unwrap_or_default();
             self.known.entry(moment).or_default().push(kubelet);
@@ -98,7 +96,7 @@ impl Kubelet {
             name: node.to_owned(),
         };
         Self {
-            door: Door::kubelet(server, node),
+            door: SystemClient::kubelet(server, node),
             node: Touch::new(key("", "nodes", "")),
             lease: Touch::new(key("coordination.k8s.io", "leases", LEASE_NAMESPACE)),
         }
@@ -126,15 +124,9 @@ impl Kubelet {
         self.create_lease(&resource, &node, &now).await
     }
 
-    async fn create_lease(
-        &self,
-        resource: &Arc<Resource>,
-        node: &Value,
-        now: &str,
-    ) -> Result<(), ApiError> {
+    async fn create_lease(&self, resource: &Arc<Resource>, node: &Value, now: &str) -> Result<(), ApiError> {
         let name = object::name(node);
-        let owner =
-            json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": object::uid(node) });
+        let owner = json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": object::uid(node) });
         let lease = json!({
             "apiVersion": resource.api_version(),
             "kind": resource.kind,
@@ -201,10 +193,8 @@ mod tests {
 
     /// What three beats leave behind, with or without the short way.
     async fn three_beats(short: bool) -> (Vec<Arc<Value>>, u64) {
-        let server = ApiServer::builder()
-            .clock(Clock::new(Timestamp::UNIX_EPOCH, 7))
-            .build();
-        let door = Door::kubelet(&server, "user");
+        let server = ApiServer::builder().clock(Clock::new(Timestamp::UNIX_EPOCH, 7)).build();
+        let door = SystemClient::kubelet(&server, "user");
         let nodes = server.any_version("", "nodes").expect("nodes are served");
         let key = Key {
             resource: nodes.storage.clone(),
@@ -239,15 +229,13 @@ mod tests {
         let (short, long) = (three_beats(true).await, three_beats(false).await);
         assert_eq!(short, long);
         assert_eq!(short.1, 6, "each beat is two writes");
-        assert!(
-            short.0[0]["status"]["conditions"][0]["lastHeartbeatTime"] == "1970-01-01T00:00:30Z"
-        );
+        assert!(short.0[0]["status"]["conditions"][0]["lastHeartbeatTime"] == "1970-01-01T00:00:30Z");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_somebody_else_wrote_is_not_undone() {
         let server = ApiServer::builder().build();
-        let door = Door::kubelet(&server, "user");
+        let door = SystemClient::kubelet(&server, "user");
         let nodes = server.any_version("", "nodes").expect("nodes are served");
         let mut kubelet = Kubelet::new(&server, "n");
         let mut place = kubelet.node.key.clone();

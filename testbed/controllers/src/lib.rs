@@ -7,21 +7,21 @@
 #![forbid(unsafe_code)]
 
 mod aggregation;
+mod apiserver_controllers;
 mod controller;
 mod deployment;
-mod door;
 mod events;
-mod furnishing;
 mod gc;
 mod heartbeat;
 mod namespace;
+mod namespace_defaults;
 mod owners;
 mod pods;
 mod queue;
 mod quota;
 mod readiness;
 mod replicaset;
-mod upkeep;
+mod system_client;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -31,15 +31,15 @@ use tokio::task::JoinSet;
 use aplomb_apiserver::server::ApiServer;
 
 use aggregation::RoleAggregation;
+use apiserver_controllers::{Addresses, Definitions, FlowSchemas, Registrations};
 use deployment::Deployments;
-use furnishing::{RootAuthority, ServiceAccounts};
+use namespace_defaults::{RootAuthority, ServiceAccounts};
 use quota::ResourceQuotas;
 use replicaset::ReplicaSets;
-use upkeep::{Addresses, Definitions, FlowSchemas, Registrations};
 
 /// Which actors run, and how fast they are.
 #[derive(Clone, Debug)]
-pub struct Actors {
+pub struct Controllers {
     garbage_collector: Option<Range<Duration>>,
     namespace_lifecycle: Option<Range<Duration>>,
     namespace_furnishing: Option<Range<Duration>>,
@@ -51,7 +51,7 @@ pub struct Actors {
     upkeep: bool,
 }
 
-impl Default for Actors {
+impl Default for Controllers {
     fn default() -> Self {
         let as_measured = Duration::from_millis(10)..Duration::from_millis(60);
         Self {
@@ -68,7 +68,7 @@ impl Default for Actors {
     }
 }
 
-impl Actors {
+impl Controllers {
     /// Nothing but the API server.
     #[must_use]
     pub fn none() -> Self {
@@ -177,8 +177,7 @@ impl Actors {
             tasks.spawn(gc::GarbageCollector::new(server, Delay::new(server, delay)).run());
         }
         if let Some(delay) = &self.namespace_lifecycle {
-            tasks
-                .spawn(namespace::NamespaceLifecycle::new(server, Delay::new(server, delay)).run());
+            tasks.spawn(namespace::NamespaceLifecycle::new(server, Delay::new(server, delay)).run());
         }
         if let Some(delay) = &self.namespace_furnishing {
             controller::start::<ServiceAccounts>(server, delay, &mut tasks);

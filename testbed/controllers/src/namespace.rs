@@ -14,20 +14,20 @@ use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::call::Verb;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::door::{Door, is_of};
 use super::queue::Queue;
+use super::system_client::{SystemClient, is_of};
 use conditions::Remains;
 
 /// The finalizer in `spec.finalizers` that is this controller's to remove.
 const FINALIZER: &str = "kubernetes";
 
 pub(super) struct NamespaceLifecycle {
-    door: Door,
+    door: SystemClient,
     changes: UnboundedReceiver<Change>,
     queue: Queue<String>,
     delay: Delay,
@@ -35,7 +35,7 @@ pub(super) struct NamespaceLifecycle {
 
 impl NamespaceLifecycle {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
-        let door = Door::controller(server, "namespace-controller");
+        let door = SystemClient::controller(server, "namespace-controller");
         let changes = door.follow(|change| change.new.is_none() || is_of(change, "", "namespaces"));
         let mut queue = Queue::new();
         for namespace in server.list("", "namespaces") {
@@ -65,9 +65,7 @@ impl NamespaceLifecycle {
 
     fn note(&mut self, change: &Change) {
         let namespace = match &change.new {
-            Some(new) if change.key.resource == namespaces() && object::is_terminating(new) => {
-                &change.key.name
-            }
+            Some(new) if change.key.resource == namespaces() && object::is_terminating(new) => &change.key.name,
             None => &change.key.namespace,
             Some(_) => return,
         };
@@ -100,9 +98,7 @@ impl NamespaceLifecycle {
     async fn sync(&self, namespace: &Value) -> Result<(), ApiError> {
         let name = object::name(namespace);
         if namespace.pointer("/status/phase") != Some(&json!("Terminating")) {
-            return self
-                .set_status(namespace, &json!({ "phase": "Terminating" }))
-                .await;
+            return self.set_status(namespace, &json!({ "phase": "Terminating" })).await;
         }
         if has_finalizer(namespace) {
             let (emptied, remains, failures) = self.empty(name).await;
@@ -128,18 +124,10 @@ impl NamespaceLifecycle {
         }
         let (remains, more) = self.delete_all(namespace, &others).await;
         let failures: Vec<ApiError> = failures.into_iter().chain(more).collect();
-        (
-            failures.is_empty() && remains.resources.is_empty(),
-            remains,
-            failures,
-        )
+        (failures.is_empty() && remains.resources.is_empty(), remains, failures)
     }
 
-    async fn delete_all(
-        &self,
-        namespace: &str,
-        resources: &[Arc<Resource>],
-    ) -> (Remains, Vec<ApiError>) {
+    async fn delete_all(&self, namespace: &str, resources: &[Arc<Resource>]) -> (Remains, Vec<ApiError>) {
         let (mut remains, mut failures) = (Remains::default(), Vec::new());
         for resource in resources {
             if self.left(resource, namespace).is_empty() {
@@ -165,22 +153,14 @@ impl NamespaceLifecycle {
         objects
     }
 
-    async fn report(
-        &self,
-        namespace: &Value,
-        remains: &Remains,
-        failures: &[ApiError],
-    ) -> Result<(), ApiError> {
+    async fn report(&self, namespace: &Value, remains: &Remains, failures: &[ApiError]) -> Result<(), ApiError> {
         let now = self.door.server.clock().now_seconds();
-        let old = namespace
-            .pointer("/status/conditions")
-            .and_then(Value::as_array);
+        let old = namespace.pointer("/status/conditions").and_then(Value::as_array);
         let mut conditions = old.cloned().unwrap_or_default();
         if !conditions::update(&mut conditions, remains, failures, &now) {
             return Ok(());
         }
-        self.set_status(namespace, &json!({ "conditions": conditions }))
-            .await
+        self.set_status(namespace, &json!({ "conditions": conditions })).await
     }
 
     async fn set_status(&self, namespace: &Value, status: &Value) -> Result<(), ApiError> {
@@ -202,10 +182,7 @@ impl NamespaceLifecycle {
         let mut finalized = (*current).clone();
         if let Some(finalizers) = finalized.pointer_mut("/spec/finalizers") {
             let others = finalizers.as_array().into_iter().flatten();
-            *finalizers = others
-                .filter(|finalizer| **finalizer != FINALIZER)
-                .cloned()
-                .collect();
+            *finalizers = others.filter(|finalizer| **finalizer != FINALIZER).cloned().collect();
         }
         let free = !has_any_finalizer(&finalized) && object::finalizers(&finalized).is_empty();
         // Nothing runs between the read above and this write, so it cannot have moved.

@@ -8,10 +8,10 @@ use aplomb_apimachinery::labels::LabelSelector;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::ApiError;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 use serde_json::{Value, json};
 
-use super::door::Door;
+use super::system_client::SystemClient;
 
 /// The reference to the controller of an object.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {
@@ -85,7 +85,7 @@ fn claim(owner: &Value, selector: &LabelSelector, object: &Value) -> Claim {
 /// Of these objects of a resource, those that `owner` controls, once orphans that match are
 /// adopted and those that no longer match are let go.
 pub(super) async fn claimed(
-    door: &Door,
+    door: &SystemClient,
     owner: &Value,
     selector: &LabelSelector,
     resource: &Arc<Resource>,

@@ -74,9 +74,7 @@ pub(super) fn restarts(pod: &Value) -> (i64, i64) {
         restarts.max().unwrap_or(0)
     };
     let sidecar = |status: &Value| {
-        let containers = pod
-            .pointer("/spec/initContainers")
-            .and_then(Value::as_array);
+        let containers = pod.pointer("/spec/initContainers").and_then(Value::as_array);
         let mut containers = containers.into_iter().flatten();
         containers.any(|it| it["name"] == status["name"] && it["restartPolicy"] == "Always")
     };

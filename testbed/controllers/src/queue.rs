@@ -46,9 +46,7 @@ impl<K: Ord + Clone> Queue<K> {
     /// Makes `key` due again after a failure: twice as late as after the last one.
     pub(super) fn retry(&mut self, key: K) {
         let failures = self.failures.entry(key.clone()).or_default();
-        let delay = FIRST_RETRY
-            .saturating_mul(1 << (*failures).min(20))
-            .min(LONGEST_RETRY);
+        let delay = FIRST_RETRY.saturating_mul(1 << (*failures).min(20)).min(LONGEST_RETRY);
         *failures += 1;
         self.add(key, delay);
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
-use aplomb_builtin_kinds::usage::{self, Around};
+use aplomb_apiserver::storage::{Change, Key};
+use aplomb_builtin_kinds::usage::{self, QuotaSurroundings};
 use serde_json::Value;
 
 use super::controller::Controller;
-use super::door::{Door, is_of};
+use super::system_client::{SystemClient, is_of};
 
 const QUOTAS: &str = "resourcequotas";
 /// Nothing tells that a pod's time to go is over, or that a charged write was refused after all.
@@ -21,17 +21,17 @@ const RESYNC: Duration = Duration::from_mins(5);
 const SHRINKING: [&str; 3] = ["persistentvolumeclaims", "pods", "services"];
 
 pub(super) struct ResourceQuotas {
-    door: Door,
+    door: SystemClient,
 }
 
 impl ResourceQuotas {
-    fn with_peers<T>(&self, namespace: &str, look: impl FnOnce(&Around<'_>) -> T) -> T {
+    fn with_peers<T>(&self, namespace: &str, look: impl FnOnce(&QuotaSurroundings<'_>) -> T) -> T {
         let server = &self.door.server;
         let peers = |group: &str, plural: &str| {
             let resource = GroupResource::new(group, plural);
             server.store().within(&resource, namespace)
         };
-        look(&Around {
+        look(&QuotaSurroundings {
             peers: &peers,
             now: server.clock().now(),
         })
@@ -41,14 +41,11 @@ impl ResourceQuotas {
     fn observed(&self, place: &Key) -> Option<Value> {
         let mut resources = self.door.stored_resources();
         resources.retain(|resource| resource.namespaced);
-        let resources: Vec<GroupResource> =
-            resources.iter().map(|it| it.group_resource()).collect();
+        let resources: Vec<GroupResource> = resources.iter().map(|it| it.group_resource()).collect();
         // What is charged is stored, and the other way round, while nobody charges.
         let _still = self.door.server.charging();
         let mut quota = Value::clone(&*self.door.server.store().get(place)?);
-        let status = self.with_peers(&place.namespace, |around| {
-            usage::status(&quota, &resources, around)
-        })?;
+        let status = self.with_peers(&place.namespace, |around| usage::status(&quota, &resources, around))?;
         quota["status"] = status;
         Some(quota)
     }
@@ -62,19 +59,17 @@ impl Controller for ResourceQuotas {
     type Item = Key;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "resourcequota-controller");
+        let door = SystemClient::controller(server, "resourcequota-controller");
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 
     fn follows(change: &Change) -> bool {
         let shrinks = SHRINKING.iter().any(|plural| is_of(change, "", plural));
-        let less = change.old.is_some()
-            && !change.key.namespace.is_empty()
-            && (change.new.is_none() || shrinks);
+        let less = change.old.is_some() && !change.key.namespace.is_empty() && (change.new.is_none() || shrinks);
         less || is_of(change, "", QUOTAS)
     }
 

@@ -6,16 +6,16 @@
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::door::{Door, is_of};
 use super::queue::Queue;
+use super::system_client::{SystemClient, is_of};
 
 pub(super) struct DeploymentReadiness {
-    door: Door,
+    door: SystemClient,
     changes: UnboundedReceiver<Change>,
     queue: Queue<Key>,
     delay: Delay,
@@ -23,7 +23,7 @@ pub(super) struct DeploymentReadiness {
 
 impl DeploymentReadiness {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
-        let door = Door::controller(server, "deployment-controller");
+        let door = SystemClient::controller(server, "deployment-controller");
         let changes = door.follow(|change| is_of(change, "apps", "deployments"));
         let mut actor = Self {
             door,
@@ -96,9 +96,7 @@ fn deployments() -> GroupResource {
 
 /// Whether the status does not speak of the present generation.
 fn is_behind(deployment: &Value) -> bool {
-    let observed = deployment
-        .pointer("/status/observedGeneration")
-        .and_then(Value::as_i64);
+    let observed = deployment.pointer("/status/observedGeneration").and_then(Value::as_i64);
     !object::is_terminating(deployment) && observed != Some(object::generation(deployment))
 }
 
@@ -109,11 +107,7 @@ fn rolled_out(deployment: &Value, now: &str) -> Value {
         .and_then(Value::as_i64)
         .unwrap_or(1);
     // A count of zero is left out on the wire; null removes it from what was there.
-    let count = if replicas == 0 {
-        Value::Null
-    } else {
-        replicas.into()
-    };
+    let count = if replicas == 0 { Value::Null } else { replicas.into() };
     let progress = format!(
         "Deployment \"{}\" has successfully progressed.",
         object::name(deployment)

@@ -9,18 +9,18 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_apimachinery::names;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_apimachinery::validation;
 use aplomb_apiserver::call::DeleteOptions;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Map, Value, json};
 
 use super::controller::{Controller, NAMESPACE_TERMINATING};
-use super::door::{Door, is_of};
 use super::events::{Recorder, Severity};
+use super::system_client::{SystemClient, is_of};
 use super::{owners, pods};
 use status::Observation;
 
@@ -29,7 +29,7 @@ const KIND: &str = "ReplicaSet";
 const BURST: usize = 500;
 
 pub(super) struct ReplicaSets {
-    door: Door,
+    door: SystemClient,
     events: Recorder,
 }
 
@@ -46,12 +46,9 @@ impl ReplicaSets {
             None => {
                 let sets = self.door.server.list("apps", "replicasets").into_iter();
                 let theirs = sets.filter(|set| {
-                    object::namespace(set) == namespace
-                        && owners::selector(set).is_some_and(|it| it.matches(pod))
+                    object::namespace(set) == namespace && owners::selector(set).is_some_and(|it| it.matches(pod))
                 });
-                theirs
-                    .map(|set| key(namespace, object::name(&set)))
-                    .collect()
+                theirs.map(|set| key(namespace, object::name(&set))).collect()
             }
         }
     }
@@ -103,9 +100,9 @@ impl ReplicaSets {
             return Vec::new();
         };
         let sets = self.door.server.list("apps", "replicasets");
-        let siblings = sets.iter().filter(|other| {
-            owners::controller_of(other).is_some_and(|it| it["uid"] == owner["uid"])
-        });
+        let siblings = sets
+            .iter()
+            .filter(|other| owners::controller_of(other).is_some_and(|it| it["uid"] == owner["uid"]));
         let selectors: Vec<_> = siblings.filter_map(|it| owners::selector(it)).collect();
         let mut pods = self.pods_in(object::namespace(set));
         pods.retain(|pod| selectors.iter().any(|it| it.matches(pod)));
@@ -117,15 +114,13 @@ impl ReplicaSets {
         match self.door.create(&place, &from_template(set)).await {
             Ok(pod) => {
                 let message = format!("Created pod: {}", object::name(&pod));
-                self.say(set, Severity::Normal, "SuccessfulCreate", &message)
-                    .await;
+                self.say(set, Severity::Normal, "SuccessfulCreate", &message).await;
                 Ok(())
             }
             Err(error) => {
                 if !error.has_cause(NAMESPACE_TERMINATING) {
                     let message = format!("Error creating: {}", error.message);
-                    self.say(set, Severity::Warning, "FailedCreate", &message)
-                        .await;
+                    self.say(set, Severity::Warning, "FailedCreate", &message).await;
                 }
                 Err(error)
             }
@@ -136,22 +131,17 @@ impl ReplicaSets {
         let name = object::name(pod);
         let place = pod_place(object::namespace(pod), name);
         let pods = pods_resource(&self.door)?;
-        let gone = self
-            .door
-            .delete(&pods, &place, DeleteOptions::default())
-            .await;
+        let gone = self.door.delete(&pods, &place, DeleteOptions::default()).await;
         match gone {
             Ok(()) => {
                 let message = format!("Deleted pod: {name}");
-                self.say(set, Severity::Normal, "SuccessfulDelete", &message)
-                    .await;
+                self.say(set, Severity::Normal, "SuccessfulDelete", &message).await;
                 Ok(())
             }
             Err(error) if error.code == 404 => Ok(()),
             Err(error) => {
                 let message = format!("Error deleting: {}", error.message);
-                self.say(set, Severity::Warning, "FailedDelete", &message)
-                    .await;
+                self.say(set, Severity::Warning, "FailedDelete", &message).await;
                 Err(error)
             }
         }
@@ -162,12 +152,7 @@ impl ReplicaSets {
     }
 
     /// Writes what is seen; says when to look again because pods grow older.
-    async fn report(
-        &self,
-        place: &Key,
-        set: &Value,
-        seen: &Observation<'_>,
-    ) -> Result<Option<Duration>, ApiError> {
+    async fn report(&self, place: &Key, set: &Value, seen: &Observation<'_>) -> Result<Option<Duration>, ApiError> {
         if let Some(status) = status::of(set, seen) {
             let mut reported = set.clone();
             reported["status"] = status;
@@ -185,12 +170,12 @@ impl Controller for ReplicaSets {
     type Item = Key;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "replicaset-controller");
+        let door = SystemClient::controller(server, "replicaset-controller");
         let events = Recorder::new(&door, "replicaset-controller");
         Self { door, events }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 
@@ -200,9 +185,7 @@ impl Controller for ReplicaSets {
 
     fn stock(&self) -> Vec<Key> {
         let sets = self.door.server.list("apps", "replicasets");
-        let keys = sets
-            .iter()
-            .map(|set| key(object::namespace(set), object::name(set)));
+        let keys = sets.iter().map(|set| key(object::namespace(set), object::name(set)));
         keys.collect()
     }
 
@@ -228,13 +211,14 @@ impl Controller for ReplicaSets {
         let Some(selector) = owners::selector(&set) else {
             return Ok(None);
         };
-        let candidates = self.pods_in(&place.namespace).into_iter().filter(|pod| {
-            owners::controller_of(pod).is_none() || owners::is_controlled_by(pod, &set)
-        });
+        let candidates = self
+            .pods_in(&place.namespace)
+            .into_iter()
+            .filter(|pod| owners::controller_of(pod).is_none() || owners::is_controlled_by(pod, &set));
         let (active, others): (Vec<_>, Vec<_>) = candidates.partition(|pod| pods::is_active(pod));
-        let leaving = others.iter().filter(|pod| {
-            pods::is_leaving(pod) && owners::is_controlled_by(pod, &set) && selector.matches(pod)
-        });
+        let leaving = others
+            .iter()
+            .filter(|pod| pods::is_leaving(pod) && owners::is_controlled_by(pod, &set) && selector.matches(pod));
         let resource = pods_resource(&self.door)?;
         let active = owners::claimed(&self.door, &set, &selector, &resource, active).await?;
         let managed = if object::is_terminating(&set) {
@@ -274,17 +258,13 @@ fn from_template(set: &Value) -> Value {
     // A prefix that gives invalid names is used as it is, without the dash that would be nicer.
     let name = object::name(set);
     let dashed = format!("{name}-");
-    let masked = names::mask_trailing_dash(&dashed);
-    let prefix = if names::dns_subdomain(&masked).is_empty() {
+    let prefix = if validation::dns_subdomain(&dashed, true).is_empty() {
         dashed
     } else {
         name.to_owned()
     };
     metadata.insert("generateName".into(), prefix.into());
-    metadata.insert(
-        "ownerReferences".into(),
-        json!([owners::controller_reference(set)]),
-    );
+    metadata.insert("ownerReferences".into(), json!([owners::controller_reference(set)]));
     json!({ "metadata": metadata, "spec": template.get("spec") })
 }
 
@@ -308,7 +288,7 @@ fn pod_place(namespace: &str, name: &str) -> Key {
     }
 }
 
-fn pods_resource(door: &Door) -> Result<Arc<Resource>, ApiError> {
+fn pods_resource(door: &SystemClient) -> Result<Arc<Resource>, ApiError> {
     let pods = GroupResource::new("", "pods");
     let resource = door.resource_at(&pods);
     resource.ok_or_else(|| ApiError::not_found(&pods, ""))

@@ -30,9 +30,7 @@ impl Certs {
 
         let names = ["localhost", "127.0.0.1", "kubernetes.default.svc"].map(str::to_owned);
         let mut serving = CertificateParams::new(names.to_vec())?;
-        serving
-            .distinguished_name
-            .push(DnType::CommonName, "kube-apiserver");
+        serving.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         let serving_key = KeyPair::generate()?;
         let serving = serving.signed_by(&serving_key, &authority)?;
 

@@ -21,18 +21,13 @@ pub(crate) fn build(cache: &Path) -> Result<()> {
     let lock = File::create(cache.join("lock")).context("creating the build lock")?;
     lock.lock().context("waiting for the build lock")?;
     let target = cache.join("bin");
-    if Program::ALL
-        .iter()
-        .all(|program| target.join(program.name()).is_file())
-    {
+    if Program::ALL.iter().all(|program| target.join(program.name()).is_file()) {
         return Ok(());
     }
     require_go()?;
     let versions = Versions::pinned()?;
     note("building the control plane; from an empty Go cache this takes about 8 minutes");
-    let staging = tempfile::Builder::new()
-        .prefix("build-")
-        .tempdir_in(cache)?;
+    let staging = tempfile::Builder::new().prefix("build-").tempdir_in(cache)?;
     for target in targets(&versions) {
         target.build(staging.path())?;
     }
@@ -90,15 +85,9 @@ pub(crate) fn kubernetes_variables(versions: &Versions) -> Vec<String> {
 
 fn targets(versions: &Versions) -> Vec<Target> {
     let kubernetes = kubernetes_variables(versions);
-    let helm = vec![format!(
-        "helm.sh/helm/v3/internal/version.version={}",
-        versions.helm
-    )];
+    let helm = vec![format!("helm.sh/helm/v3/internal/version.version={}", versions.helm)];
     let commands = [
-        (
-            "k8s.io/kubernetes/cmd/kube-apiserver",
-            Program::KubeApiserver,
-        ),
+        ("k8s.io/kubernetes/cmd/kube-apiserver", Program::KubeApiserver),
         (
             "k8s.io/kubernetes/cmd/kube-controller-manager",
             Program::KubeControllerManager,
@@ -146,9 +135,7 @@ pub fn gateway_api_crds() -> Result<PathBuf> {
         String::from_utf8_lossy(&output.stderr)
     );
     let module: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let dir = module["Dir"]
-        .as_str()
-        .context("go mod download names no directory")?;
+    let dir = module["Dir"].as_str().context("go mod download names no directory")?;
     Ok(Path::new(dir).join("config/crd/standard"))
 }
 
@@ -159,10 +146,7 @@ pub fn gateway_api_crds() -> Result<PathBuf> {
 pub fn require_go() -> Result<()> {
     match go().arg("version").output() {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => bail!(
-            "`go version` failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        ),
+        Ok(output) => bail!("`go version` failed: {}", String::from_utf8_lossy(&output.stderr)),
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
             "Go is not installed: the real kube-apiserver is built from source. Install Go 1.26 or \
              newer, or point KUBEBUILDER_ASSETS at a directory with the programs"
@@ -183,11 +167,7 @@ pub(crate) fn linker_flags(variables: &[String]) -> String {
 
 pub(crate) fn go() -> Command {
     let mut command = Command::new("go");
-    let local = [
-        ("GOTOOLCHAIN", "local"),
-        ("CGO_ENABLED", "0"),
-        ("GOWORK", "off"),
-    ];
+    let local = [("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0"), ("GOWORK", "off")];
     command.envs(local.map(|(name, value)| (name, OsString::from(value))));
     command
 }

@@ -58,8 +58,7 @@ pub(crate) fn kubeconfig(url: &str, authority_pem: &str, token: &str) -> Result<
 /// A client that never retries: a test wants the server's own answer.
 pub(crate) async fn client(url: &str, authority_pem: &str, token: &str) -> Result<Client> {
     let kubeconfig = kubeconfig(url, authority_pem, token)?;
-    let mut config =
-        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     Client::try_from(config).context("making a client")
 }

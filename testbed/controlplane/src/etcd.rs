@@ -23,9 +23,6 @@ pub(crate) async fn compact(port: u16, revision: u64) -> Result<()> {
     })
     .await
     .context("etcd did not answer the compaction")??;
-    ensure!(
-        answer.starts_with("HTTP/1.1 200"),
-        "compaction refused: {answer}"
-    );
+    ensure!(answer.starts_with("HTTP/1.1 200"), "compaction refused: {answer}");
     Ok(())
 }

@@ -74,13 +74,7 @@ pub(crate) fn etcd_args(dir: &Path, client: u16, peer: u16) -> Vec<String> {
     ]
 }
 
-pub(crate) fn apiserver_args(
-    dir: &Path,
-    certs: &Certs,
-    options: &Options,
-    etcd: u16,
-    port: u16,
-) -> Vec<String> {
+pub(crate) fn apiserver_args(dir: &Path, certs: &Certs, options: &Options, etcd: u16, port: u16) -> Vec<String> {
     let mode = if options.rbac { "RBAC" } else { "AlwaysAllow" };
     let mut args = vec![
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
@@ -93,14 +87,8 @@ pub(crate) fn apiserver_args(
         format!("--authorization-mode={mode}"),
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         format!("--service-account-issuer=https://127.0.0.1:{port}/"),
-        format!(
-            "--service-account-key-file={}",
-            certs.accounts_public.display()
-        ),
-        format!(
-            "--service-account-signing-key-file={}",
-            certs.accounts_key.display()
-        ),
+        format!("--service-account-key-file={}", certs.accounts_public.display()),
+        format!("--service-account-signing-key-file={}", certs.accounts_key.display()),
         format!("--token-auth-file={}", dir.join("tokens.csv").display()),
         "--allow-privileged=true".to_owned(),
         "--shutdown-delay-duration=0s".to_owned(),
@@ -110,28 +98,18 @@ pub(crate) fn apiserver_args(
             "--audit-policy-file={}",
             dir.join("audit-policy.yaml").display()
         ));
-        args.push(format!(
-            "--audit-log-path={}",
-            dir.join("audit.log").display()
-        ));
+        args.push(format!("--audit-log-path={}", dir.join("audit.log").display()));
     }
     args.extend(options.apiserver_args.iter().cloned());
     args
 }
 
-pub(crate) fn controller_manager_args(
-    kubeconfig: &Path,
-    certs: &Certs,
-    controllers: &[String],
-) -> Vec<String> {
+pub(crate) fn controller_manager_args(kubeconfig: &Path, certs: &Certs, controllers: &[String]) -> Vec<String> {
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--controllers={}", controllers.join(",")),
         format!("--root-ca-file={}", certs.authority.display()),
-        format!(
-            "--service-account-private-key-file={}",
-            certs.accounts_key.display()
-        ),
+        format!("--service-account-private-key-file={}", certs.accounts_key.display()),
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
         "--use-service-account-credentials=false".to_owned(),

@@ -54,9 +54,7 @@ impl ControlPlane {
     /// When the programs cannot be had or do not come up; the message holds the end of their log.
     pub async fn start(options: Options) -> Result<Self> {
         let binaries = tokio::task::spawn_blocking(Binaries::find_or_build).await??;
-        let dir = tempfile::Builder::new()
-            .prefix("aplomb-controlplane-")
-            .tempdir()?;
+        let dir = tempfile::Builder::new().prefix("aplomb-controlplane-").tempdir()?;
         let certs = Certs::generate(dir.path())?;
         let tokens = Tokens::fixed();
         tokens.write(&dir.path().join("tokens.csv"))?;
@@ -90,18 +88,11 @@ impl ControlPlane {
         for _ in 0..ATTEMPTS {
             let port = free_port().await?;
             let url = format!("https://127.0.0.1:{port}");
-            let flags = options::apiserver_args(
-                self.dir.path(),
-                &self.certs,
-                &options,
-                self.etcd_port,
-                port,
-            );
+            let flags = options::apiserver_args(self.dir.path(), &self.certs, &options, self.etcd_port, port);
             let log = self.dir.path().join(format!("kube-apiserver-{port}.log"));
             let program = self.binaries.path(Program::KubeApiserver);
             let mut process = Process::start("kube-apiserver", program, &flags, log)?;
-            let client =
-                credentials::client(&url, &self.certs.authority_pem, &self.tokens.admin).await?;
+            let client = credentials::client(&url, &self.certs.authority_pem, &self.tokens.admin).await?;
             let serving = wait_until_serving(&client, &mut process).await;
             if serving.with_context(|| self.state_of_store())? {
                 self.apiservers.push(ApiServer { process, url });
@@ -229,11 +220,7 @@ impl ControlPlane {
         if self.options.controllers.is_empty() {
             return Ok(());
         }
-        let flags = options::controller_manager_args(
-            &self.kubeconfig_path(),
-            &self.certs,
-            &self.options.controllers,
-        );
+        let flags = options::controller_manager_args(&self.kubeconfig_path(), &self.certs, &self.options.controllers);
         let log = self.dir.path().join("kube-controller-manager.log");
         let program = self.binaries.path(Program::KubeControllerManager);
         let mut process = Process::start("kube-controller-manager", program, &flags, log)?;
@@ -255,11 +242,7 @@ async fn start_etcd(binaries: &Binaries, dir: &Path) -> Result<(Process, u16)> {
             if TcpStream::connect(("127.0.0.1", client)).await.is_ok() {
                 return Ok((process, client));
             }
-            ensure!(
-                Instant::now() < deadline,
-                "etcd is not ready; {}",
-                process.last_words()
-            );
+            ensure!(Instant::now() < deadline, "etcd is not ready; {}", process.last_words());
             sleep(Duration::from_millis(20)).await;
         }
         if !process.last_words().contains("address already in use") {
@@ -275,20 +258,13 @@ async fn wait_until_serving(client: &Client, process: &mut Process) -> Result<bo
     loop {
         if let Some(status) = process.exited() {
             let words = process.last_words();
-            ensure!(
-                words.contains("address already in use"),
-                "{status}; {words}"
-            );
+            ensure!(words.contains("address already in use"), "{status}; {words}");
             return Ok(false);
         }
         if answers(client, "/readyz").await && answers(client, "/api/v1/namespaces/default").await {
             return Ok(true);
         }
-        ensure!(
-            Instant::now() < deadline,
-            "not ready in time; {}",
-            process.last_words()
-        );
+        ensure!(Instant::now() < deadline, "not ready in time; {}", process.last_words());
         sleep(Duration::from_millis(50)).await;
     }
 }

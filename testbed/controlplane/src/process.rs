@@ -63,12 +63,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts `program` with both output streams in `log`.
-    pub(crate) fn start(
-        name: &'static str,
-        program: &Path,
-        args: &[String],
-        log: PathBuf,
-    ) -> Result<Self> {
+    pub(crate) fn start(name: &'static str, program: &Path, args: &[String], log: PathBuf) -> Result<Self> {
         let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let shell = Command::new("/bin/sh")
             .args(["-c", SUPERVISE, "supervise"])

@@ -35,15 +35,7 @@ pub fn end_to_end_suite() -> Result<PathBuf> {
     let flags = linker_flags(&kubernetes_variables(&versions));
     let status = go()
         .current_dir(module_dir(SUITE))
-        .args([
-            "test",
-            "-c",
-            "-mod=readonly",
-            "-trimpath",
-            "-ldflags",
-            &flags,
-            "-o",
-        ])
+        .args(["test", "-c", "-mod=readonly", "-trimpath", "-ldflags", &flags, "-o"])
         .arg(&partial)
         .arg(PACKAGE)
         .status()

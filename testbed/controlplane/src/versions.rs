@@ -41,23 +41,14 @@ impl Versions {
 
     /// Major and minor of the Kubernetes release: `("1", "36")`.
     pub(crate) fn kubernetes_minor(&self) -> (String, String) {
-        let mut parts = self
-            .kubernetes
-            .trim_start_matches('v')
-            .split('.')
-            .map(str::to_owned);
-        (
-            parts.next().unwrap_or_default(),
-            parts.next().unwrap_or_default(),
-        )
+        let mut parts = self.kubernetes.trim_start_matches('v').split('.').map(str::to_owned);
+        (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     }
 }
 
 /// Where the Go modules are: in this crate's source.
 pub(crate) fn module_dir(module: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("build")
-        .join(module)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("build").join(module)
 }
 
 /// The module of the end-to-end suite: it needs more than the server does, and is built only when
@@ -76,17 +67,11 @@ pub(crate) fn fingerprint_of(modules: &[&str]) -> Result<String> {
     for module in modules {
         for file in ["go.mod", "go.sum"] {
             let path = module_dir(module).join(file);
-            hash.update(
-                std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?,
-            );
+            hash.update(std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?);
         }
     }
     let digest = hash.finalize();
-    Ok(digest
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]
@@ -102,30 +87,15 @@ mod tests {
         let pinned = Versions::pinned().expect("versions.yaml is well formed");
         let staging = pinned.kubernetes.replacen("v1.", "v0.", 1);
         let wanted = [
-            (
-                "kubernetes",
-                format!("k8s.io/kubernetes {}", pinned.kubernetes),
-            ),
+            ("kubernetes", format!("k8s.io/kubernetes {}", pinned.kubernetes)),
             (SUITE, format!("k8s.io/kubernetes {}", pinned.kubernetes)),
-            (
-                "kubernetes",
-                format!("go.etcd.io/etcd/server/v3 {}", pinned.etcd),
-            ),
-            (
-                "kubernetes",
-                format!("k8s.io/apiserver => k8s.io/apiserver {staging}"),
-            ),
+            ("kubernetes", format!("go.etcd.io/etcd/server/v3 {}", pinned.etcd)),
+            ("kubernetes", format!("k8s.io/apiserver => k8s.io/apiserver {staging}")),
             ("helm", format!("helm.sh/helm/v3 {}", pinned.helm)),
-            (
-                "gateway-api",
-                format!("sigs.k8s.io/gateway-api {}", pinned.gateway_api),
-            ),
+            ("gateway-api", format!("sigs.k8s.io/gateway-api {}", pinned.gateway_api)),
         ];
         for (module, line) in wanted {
-            assert!(
-                go_mod(module).contains(&line),
-                "{module}/go.mod lacks `{line}`"
-            );
+            assert!(go_mod(module).contains(&line), "{module}/go.mod lacks `{line}`");
         }
     }
 
@@ -135,15 +105,9 @@ mod tests {
         let staging = pinned.kubernetes.replacen("v1.", "v0.", 1);
         for module in ["kubernetes", SUITE] {
             let text = go_mod(module);
-            let replaces: Vec<_> = text
-                .lines()
-                .filter(|line| line.contains("=> k8s.io/"))
-                .collect();
+            let replaces: Vec<_> = text.lines().filter(|line| line.contains("=> k8s.io/")).collect();
             assert_eq!(replaces.len(), 31);
-            assert!(
-                replaces.iter().all(|line| line.ends_with(&staging)),
-                "{replaces:#?}"
-            );
+            assert!(replaces.iter().all(|line| line.ends_with(&staging)), "{replaces:#?}");
         }
     }
 }

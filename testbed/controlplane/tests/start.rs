@@ -36,33 +36,18 @@ async fn starts_serves_and_leaves_nothing_behind() {
     })
     .await
     .expect("the control plane starts");
-    assert!(
-        started.elapsed() < READY_LIMIT,
-        "took {:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < READY_LIMIT, "took {:?}", started.elapsed());
     let client = plane.client().await.expect("a client");
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     maps.create(&PostParams::default(), &config_map())
         .await
         .expect("the admin may create");
-    let restricted = plane
-        .client_of(0, &plane.tokens().restricted)
-        .await
-        .expect("a client");
-    let refused = Api::<Namespace>::all(restricted)
-        .list(&ListParams::default())
-        .await;
+    let restricted = plane.client_of(0, &plane.tokens().restricted).await.expect("a client");
+    let refused = Api::<Namespace>::all(restricted).list(&ListParams::default()).await;
     assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 403));
 
-    let second = plane
-        .add_apiserver(&[])
-        .await
-        .expect("a second API server starts");
-    let other = plane
-        .client_of(second, &plane.tokens().admin)
-        .await
-        .expect("a client");
+    let second = plane.add_apiserver(&[]).await.expect("a second API server starts");
+    let other = plane.client_of(second, &plane.tokens().admin).await.expect("a client");
     Api::<ConfigMap>::namespaced(other, "default")
         .get("here")
         .await
@@ -70,15 +55,8 @@ async fn starts_serves_and_leaves_nothing_behind() {
 
     assert!(plane.is_running());
     assert!(plane.audit_log().exists());
-    let dir = plane
-        .kubeconfig_path()
-        .parent()
-        .expect("a directory")
-        .to_owned();
+    let dir = plane.kubeconfig_path().parent().expect("a directory").to_owned();
     drop(plane);
     assert!(!dir.exists(), "{} is left", dir.display());
-    assert!(
-        client.apiserver_version().await.is_err(),
-        "something still serves"
-    );
+    assert!(client.apiserver_version().await.is_err(), "something still serves");
 }

@@ -10,8 +10,9 @@ mod config;
 mod core;
 mod daemons;
 mod error;
-mod exchange;
+mod handler;
 mod identity;
+mod json;
 mod keys;
 pub mod limiter;
 mod log;
@@ -22,16 +23,15 @@ mod servers;
 mod state;
 mod store;
 mod users;
-mod view;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::stand_in::Held;
+use crate::service::SharedService;
 
-pub use crate::stand_in::{Running, When, serve, span};
+pub use crate::service::{RunningServer, When, serve, span};
 pub use clients::{Client, Given};
 pub use config::{Config, OWNER_TOKEN, Version};
 pub use core::Fault;
@@ -39,25 +39,25 @@ pub use daemons::{Daemon, Outage, Work};
 pub use log::Entry;
 pub use model::{Key, Organization, Proxy};
 pub use pods::{Find, Pods};
-pub use servers::ProxyServer;
+pub use servers::FakeProxyServer;
 pub use state::{Bucket, Change, State};
 pub use users::{Role, User};
 
 /// A client's end of a simulated coderd.
-pub type Service = crate::stand_in::Service<core::Core>;
+pub type Service = crate::service::Service<core::CoderdCore>;
 
 /// A simulated coderd. Cheap to clone; clones are the same one.
 #[derive(Clone, Debug)]
-pub struct Coderd {
-    held: Held<core::Core>,
+pub struct FakeCoderd {
+    held: SharedService<core::CoderdCore>,
 }
 
-impl Coderd {
+impl FakeCoderd {
     /// One without keys and proxies.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let clock = config.clock.clone();
-        let held = Held::new(core::Core::new(config), clock);
+        let held = SharedService::new(core::CoderdCore::new(config), clock);
         Self { held }
     }
 
@@ -235,7 +235,7 @@ impl Coderd {
         self.with(|core, now| core.stop_clients(now, name));
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut core::Core, Timestamp) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut core::CoderdCore, Timestamp) -> T) -> T {
         let now = self.held.now();
         act(&mut self.held.at(now), now)
     }
@@ -244,7 +244,7 @@ impl Coderd {
 /// A daemon that somebody started. Dropping it lets the daemon run.
 #[derive(Clone, Debug)]
 pub struct DaemonHandle {
-    coderd: Coderd,
+    coderd: FakeCoderd,
     id: u64,
 }
 
@@ -259,8 +259,7 @@ impl DaemonHandle {
     /// Gives it a job. `false`: it has one, or is not connected.
     pub fn job(&self, length: Duration) -> bool {
         let id = self.id;
-        self.coderd
-            .with(|core, now| core.daemons.run_job(now, id, length))
+        self.coderd.with(|core, now| core.daemons.run_job(now, id, length))
     }
 
     /// Asks it to stop when it is idle, at the latest after the grace. Says how long that is.

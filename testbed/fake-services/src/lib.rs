@@ -3,5 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod coderd;
-pub mod hetzner;
-pub mod stand_in;
+pub mod hcloud;
+pub mod service;

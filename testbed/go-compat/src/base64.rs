@@ -36,11 +36,7 @@ fn padding(text: &str, quantum: &[(usize, u8)], index: usize, last: bool) -> Res
             Some(_) => {}
         }
     }
-    if last {
-        Ok(())
-    } else {
-        corrupt(quantum[3].0 + 1)
-    }
+    if last { Ok(()) } else { corrupt(quantum[3].0 + 1) }
 }
 
 #[cfg(test)]
@@ -51,13 +47,7 @@ mod tests {
     fn errors_name_the_byte_go_stops_at() {
         assert_eq!(check("YQ=="), Ok(()));
         assert_eq!(check(""), Ok(()));
-        for (text, at) in [
-            ("???", 0),
-            ("YQ", 0),
-            ("YQ=", 3),
-            ("YQ==YQ==", 4),
-            ("YW!h", 2),
-        ] {
+        for (text, at) in [("???", 0), ("YQ", 0), ("YQ=", 3), ("YQ==YQ==", 4), ("YW!h", 2)] {
             assert_eq!(
                 check(text),
                 Err(format!("illegal base64 data at input byte {at}")),

@@ -43,11 +43,7 @@ fn write<F: Formatter>(bytes: &mut Vec<u8>, formatter: Go<F>, what: &impl Serial
 struct Go<F>(F);
 
 impl<F: Formatter> Formatter for Go<F> {
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let bytes = fragment.as_bytes();
         if memchr3(b'<', b'>', b'&', bytes).is_none() && memchr(SEPARATOR, bytes).is_none() {
             return writer.write_all(bytes);
@@ -70,11 +66,7 @@ impl<F: Formatter> Formatter for Go<F> {
         self.0.end_array(writer)
     }
 
-    fn begin_array_value<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         self.0.begin_array_value(writer, first)
     }
 
@@ -90,11 +82,7 @@ impl<F: Formatter> Formatter for Go<F> {
         self.0.end_object(writer)
     }
 
-    fn begin_object_key<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         self.0.begin_object_key(writer, first)
     }
 
@@ -143,9 +131,6 @@ mod tests {
     #[test]
     fn indentation_is_kept() {
         let written = String::from_utf8(pretty(&json!({ "a": [1, {}], "b": [] }))).expect("text");
-        assert_eq!(
-            written,
-            "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": []\n}"
-        );
+        assert_eq!(written, "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": []\n}");
     }
 }

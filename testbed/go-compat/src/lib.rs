@@ -7,7 +7,6 @@
 pub mod base64;
 pub mod html_escape;
 pub mod json;
-pub mod meta_time;
 pub mod quote;
 pub mod regex;
 pub mod statics;

@@ -42,10 +42,7 @@ mod tests {
 
     #[test]
     fn quotes_escape_what_does_not_print() {
-        assert_eq!(
-            quote("a{\u{e9}\u{1f600}e\u{301}"),
-            "\"a{\u{e9}\u{1f600}e\u{301}\""
-        );
+        assert_eq!(quote("a{\u{e9}\u{1f600}e\u{301}"), "\"a{\u{e9}\u{1f600}e\u{301}\"");
         assert_eq!(
             quote("\u{1}\u{7f}\u{85}\u{a0}\u{200b}\u{2028}\u{e0001}"),
             r#""\x01\x7f\u0085\u00a0\u200b\u2028\U000e0001""#

@@ -32,9 +32,7 @@ impl Pattern {
     /// Whether some part of `text` matches.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
-        self.regex
-            .as_ref()
-            .is_some_and(|regex| regex.is_match(text))
+        self.regex.as_ref().is_some_and(|regex| regex.is_match(text))
     }
 }
 
@@ -129,10 +127,7 @@ fn push_class_start(out: &mut String, rest: &[char]) -> usize {
 
 /// `[:alpha:]` inside a class.
 fn push_posix_class(out: &mut String, rest: &[char]) -> usize {
-    let end = rest
-        .iter()
-        .position(|c| *c == ']')
-        .map_or(rest.len(), |end| end + 1);
+    let end = rest.iter().position(|c| *c == ']').map_or(rest.len(), |end| end + 1);
     out.extend(&rest[..end]);
     end
 }

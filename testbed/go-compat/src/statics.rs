@@ -56,8 +56,6 @@ impl StaticRegex {
     }
 
     fn here<T>(&self, search: impl FnOnce(&Regex) -> T) -> T {
-        CLONES.with_borrow_mut(|clones| {
-            search(clones.entry(self.id).or_insert_with(|| self.regex.clone()))
-        })
+        CLONES.with_borrow_mut(|clones| search(clones.entry(self.id).or_insert_with(|| self.regex.clone())))
     }
 }

@@ -6,11 +6,7 @@
 //! worlds of one process take turns.
 
 #[path = "../tests/common"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "the tests use another part of it"
-)]
+#[allow(dead_code, unreachable_pub, reason = "the tests use another part of it")]
 mod common {
     pub mod operator;
     pub mod scenario;
@@ -81,10 +77,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "what is measured is how long it really takes"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "what is measured is how long it really takes")]
     let begin = Instant::now();
     match share_out(&args) {
         Ok(reports) => summarize(&reports, args.n, begin.elapsed().as_secs_f64()),
@@ -125,10 +118,7 @@ fn share_out(args: &Args) -> io::Result<Vec<Report>> {
     let workers = workers.collect::<io::Result<Vec<Child>>>()?;
     let mut reports = Vec::new();
     for mut worker in workers {
-        let output = worker
-            .stdout
-            .take()
-            .ok_or_else(|| io::Error::other("no output"))?;
+        let output = worker.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
         for line in BufReader::new(output).lines() {
             reports.push(serde_json::from_str::<Report>(&line?)?);
         }
@@ -141,12 +131,7 @@ fn share_out(args: &Args) -> io::Result<Vec<Report>> {
 fn start(args: &Args, worker: u64, cores: u64) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--first", &(args.first + worker).to_string()]);
-    command.args([
-        "--n",
-        &(args.n - worker).to_string(),
-        "--step",
-        &cores.to_string(),
-    ]);
+    command.args(["--n", &(args.n - worker).to_string(), "--step", &cores.to_string()]);
     if args.plant.is_some() {
         command.args(["--plant", "hash-order"]);
     }
@@ -154,10 +139,7 @@ fn start(args: &Args, worker: u64, cores: u64) -> io::Result<Child> {
 }
 
 fn summarize(reports: &[Report], asked: u64, seconds: f64) -> ExitCode {
-    let failures: Vec<&Report> = reports
-        .iter()
-        .filter(|report| report.failure.is_some())
-        .collect();
+    let failures: Vec<&Report> = reports.iter().filter(|report| report.failure.is_some()).collect();
     for report in failures.iter().take(5) {
         let why = report.failure.as_deref().unwrap_or_default();
         println!("seed {}: {why}", report.seed);
@@ -167,11 +149,7 @@ fn summarize(reports: &[Report], asked: u64, seconds: f64) -> ExitCode {
         .map(|report| &report.fingerprint)
         .collect::<BTreeSet<_>>()
         .len();
-    let least = reports
-        .iter()
-        .map(|report| report.requests)
-        .min()
-        .unwrap_or_default();
+    let least = reports.iter().map(|report| report.requests).min().unwrap_or_default();
     let requests: usize = reports.iter().map(|report| report.requests).sum();
     let faults: usize = reports.iter().map(|report| report.faults).sum();
     println!(

@@ -1,5 +1,11 @@
 //! What a scenario holds in its hands: the server, clients with their faults, components, oracles.
 
+mod crash_gate;
+mod freeze;
+mod process;
+mod recorder;
+mod write_log;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +25,15 @@ use tower::retry::RetryLayer;
 use tower::util::{BoxCloneService, MapRequestLayer};
 use tower::{BoxError, ServiceBuilder};
 
-use super::component::{Component, Process};
-use super::gate::Life;
-use super::oracle::{WriteLog, masked_state};
-use super::recorder::{Activity, Recorder};
+use self::crash_gate::ProcessLife;
+use self::recorder::{Activity, Recorder};
 use crate::faults::{Faults, Outages};
 use crate::trace::Trace;
+
+pub use crash_gate::{Crash, CrashPoint};
+pub use process::{Component, Process, ReplicaClock};
+use write_log::masked_state;
+pub use write_log::{Counts, WriteLog};
 
 /// A cluster in a world. Cheap to clone; clones are the same cluster.
 #[derive(Clone)]
@@ -54,7 +63,7 @@ impl fmt::Debug for Cluster {
 /// There was something to do until the end of the time allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("still busy after {0:?}")]
-pub struct StillBusy(pub Duration);
+pub struct StillRunning(pub Duration);
 
 impl Cluster {
     pub(super) fn new(seed: u64, server: ApiServer, trace: Trace, memory: usize) -> Self {
@@ -69,9 +78,7 @@ impl Cluster {
             activity: Activity::default(),
             writes,
         };
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self { inner: Arc::new(inner) }
     }
 
     /// The seed of the world.
@@ -114,16 +121,9 @@ impl Cluster {
     /// The faults the client called `identity` meets; the same ones each time.
     #[must_use]
     pub fn faults(&self, identity: &str) -> Faults {
-        let mut faults = self
-            .inner
-            .faults
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut faults = self.inner.faults.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Faults::new(identity, &self.inner.trace).with_outages(&self.inner.outages);
-        faults
-            .entry(identity.to_owned())
-            .or_insert_with(new)
-            .clone()
+        faults.entry(identity.to_owned()).or_insert_with(new).clone()
     }
 
     /// A client that may do anything, built as kube builds one from a configuration: with the
@@ -147,13 +147,10 @@ impl Cluster {
         kube::Client::new(self.connect(identity, &master(identity), None), "default")
     }
 
-    pub(super) fn connect(&self, identity: &str, user: &User, life: Option<Life>) -> Connection {
+    fn connect(&self, identity: &str, user: &User, life: Option<ProcessLife>) -> Connection {
         let agent = HeaderValue::from_str(identity).unwrap_or(HeaderValue::from_static("client"));
         let named = MapRequestLayer::new(move |mut request: Request<kube::client::Body>| {
-            request
-                .headers_mut()
-                .entry(USER_AGENT)
-                .or_insert_with(|| agent.clone());
+            request.headers_mut().entry(USER_AGENT).or_insert_with(|| agent.clone());
             request
         });
         let recorder = Recorder {
@@ -173,11 +170,7 @@ impl Cluster {
 
     /// Requests of one identity are numbered over all its clients.
     fn numbers(&self, identity: &str) -> Arc<AtomicU64> {
-        let mut requests = self
-            .inner
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.inner.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.entry(identity.to_owned()).or_default().clone()
     }
 
@@ -201,25 +194,21 @@ impl Cluster {
     ///
     /// # Errors
     /// It was not quiet for that long within `limit`.
-    pub async fn quiesce(&self, idle: Duration, limit: Duration) -> Result<Duration, StillBusy> {
+    pub async fn quiesce(&self, idle: Duration, limit: Duration) -> Result<Duration, StillRunning> {
         let begin = self.trace().elapsed();
         while self.trace().elapsed() - begin < limit {
-            let (before, at) = (
-                self.inner.activity.load(Ordering::Relaxed),
-                self.trace().elapsed(),
-            );
+            let (before, at) = (self.inner.activity.load(Ordering::Relaxed), self.trace().elapsed());
             sleep(idle).await;
             if self.inner.activity.load(Ordering::Relaxed) == before {
                 return Ok(at);
             }
         }
-        Err(StillBusy(limit))
+        Err(StillRunning(limit))
     }
 }
 
 /// What stands between a client and the server: its name, the trace and its faults.
-pub(super) type Connection =
-    BoxCloneService<Request<Body>, Response<crate::faults::Body>, BoxError>;
+pub(super) type Connection = BoxCloneService<Request<Body>, Response<crate::faults::Body>, BoxError>;
 
 /// A client on top of `connection`, with the retries that clients have in production.
 pub(super) fn with_retries(connection: Connection) -> kube::Client {

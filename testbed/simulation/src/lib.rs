@@ -3,11 +3,11 @@
 //! A test starts a box in three lines:
 //!
 //! ```
-//! use aplomb_simulation::World;
+//! use aplomb_simulation::Simulation;
 //! use kube::Api;
 //! use k8s_openapi::api::core::v1::Namespace;
 //!
-//! let run = World::new(7).run(|cluster| async move {
+//! let run = Simulation::new(7).run(|cluster| async move {
 //!     let namespaces: Api<Namespace> = Api::all(cluster.client("test"));
 //!     namespaces.get("default").await.expect("every cluster has it")
 //! });
@@ -17,23 +17,18 @@
 //! Time is tokio's paused clock: it stands still while anything can run and jumps to the next
 //! timer when nothing can, so an hour takes as long as the work in it. What `std` reads from the
 //! machine (hash keys, the wall clock) follows the seed only if the test binary interposes libc;
-//! give [`World::interpose`] the function that does it.
+//! give [`Simulation::interpose`] the function that does it.
 //!
 //! A panic fails the run even if a restart or a `catch_unwind` heals it, unless the test says with
-//! [`World::expect_panic`] that it is part of the scenario.
+//! [`Simulation::expect_panic`] that it is part of the scenario.
 //!
 //! For a run to be replayed, the code in it must not use other threads, `spawn_blocking`, real
 //! sockets, an unbiased `tokio::select!` or the order of a `HashMap` that is not seeded by `std`.
 #![forbid(unsafe_code)]
 
 mod cluster;
-mod component;
 pub mod faults;
-mod freeze;
-mod gate;
-mod oracle;
 mod panics;
-mod recorder;
 pub mod trace;
 
 use std::any::Any;
@@ -47,16 +42,13 @@ use std::time::Duration;
 
 use aplomb_apimachinery::clock::Clock;
 use aplomb_apiserver::server::{ApiServer, Builder};
-use aplomb_controllers::Actors;
+use aplomb_controllers::Controllers;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::trace::Trace;
 
-pub use cluster::{Cluster, StillBusy};
-pub use component::{Component, Process, ReplicaClock};
-pub use gate::{Crash, CrashPoint};
-pub use oracle::{Counts, WriteLog};
+pub use cluster::{Cluster, Component, Counts, Crash, CrashPoint, Process, ReplicaClock, StillRunning, WriteLog};
 
 /// When every world begins: 2026-01-01T00:00:00Z.
 const EPOCH_SECONDS: u64 = 1_767_225_600;
@@ -73,9 +65,9 @@ type Install = Box<dyn FnOnce(u64, Duration, Elapsed) -> Box<dyn Any> + Send>;
 type Configure = Box<dyn FnOnce(Builder) -> Builder + Send>;
 
 /// A world that is about to be run.
-pub struct World {
+pub struct Simulation {
     seed: u64,
-    actors: Actors,
+    actors: Controllers,
     install: Option<Install>,
     configure: Option<Configure>,
     memory: usize,
@@ -91,22 +83,22 @@ pub struct Run<T> {
     pub trace: Vec<String>,
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
+        f.debug_struct("Simulation")
             .field("seed", &self.seed)
             .field("actors", &self.actors)
             .finish()
     }
 }
 
-impl World {
+impl Simulation {
     /// A world whose every draw comes from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
-            actors: Actors::default(),
+            actors: Controllers::default(),
             install: None,
             configure: None,
             memory: usize::MAX,
@@ -116,7 +108,7 @@ impl World {
 
     /// Which actors are part of it; the garbage collector and the namespace lifecycle unless set.
     #[must_use]
-    pub fn actors(mut self, actors: Actors) -> Self {
+    pub fn actors(mut self, actors: Controllers) -> Self {
         self.actors = actors;
         self
     }
@@ -159,7 +151,7 @@ impl World {
     /// `scenario` does.
     ///
     /// # Panics
-    /// When the scenario does, and when anything in the run did that [`World::expect_panic`] does
+    /// When the scenario does, and when anything in the run did that [`Simulation::expect_panic`] does
     /// not name; the seed and the end of the trace are printed first.
     pub fn run<T, F, S>(self, scenario: S) -> Run<T>
     where
@@ -201,13 +193,10 @@ impl World {
     {
         let started: Rc<OnceCell<Instant>> = Rc::default();
         let source = started.clone();
-        let elapsed: Elapsed =
-            Box::new(move || source.get().map(Instant::elapsed).unwrap_or_default());
+        let elapsed: Elapsed = Box::new(move || source.get().map(Instant::elapsed).unwrap_or_default());
         let epoch = Duration::from_secs(EPOCH_SECONDS);
         // Before the runtime, so that its clock too begins where the virtual one does.
-        let _guard = self
-            .install
-            .map(|install| install(self.seed, epoch, elapsed));
+        let _guard = self.install.map(|install| install(self.seed, epoch, elapsed));
         // Seeds itself from the identity of the thread, which is counted per process.
         fastrand::seed(self.seed);
         let runtime = tokio::runtime::Builder::new_current_thread()

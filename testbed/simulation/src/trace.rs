@@ -147,10 +147,7 @@ mod tests {
         assert_eq!(Difference::first(&short, &short), None);
         let difference = Difference::first(&short, &long).expect("they differ");
         assert_eq!(difference.line, 3);
-        assert!(
-            difference.to_string().contains("first:  (ended)"),
-            "{difference}"
-        );
+        assert!(difference.to_string().contains("first:  (ended)"), "{difference}");
         assert!(difference.to_string().contains("second: c"), "{difference}");
     }
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use aplomb_controllers::Actors;
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::Controllers;
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
@@ -53,16 +53,11 @@ async fn delete_owner(cluster: &Cluster, name: &str, policy: PropagationPolicy) 
         propagation_policy: Some(policy),
         ..DeleteParams::default()
     };
-    maps(cluster, "default")
-        .delete(name, &params)
-        .await
-        .unwrap();
+    maps(cluster, "default").delete(name, &params).await.unwrap();
 }
 
 fn in_world<F: Future<Output = ()>>(scenario: impl FnOnce(Cluster) -> F + Send + 'static) {
-    World::new(1)
-        .interpose(aplomb_virtual_time::install)
-        .run(scenario);
+    Simulation::new(1).interpose(aplomb_virtual_time::install).run(scenario);
 }
 
 #[test]
@@ -143,13 +138,7 @@ fn a_foreground_deletion_waits_for_children_with_finalizers() {
             .await
             .unwrap();
         sleep(A_WHILE).await;
-        assert!(
-            maps(&cluster, "default")
-                .get_opt("owner")
-                .await
-                .unwrap()
-                .is_none()
-        );
+        assert!(maps(&cluster, "default").get_opt("owner").await.unwrap().is_none());
     });
 }
 
@@ -160,13 +149,7 @@ fn an_orphaning_deletion_leaves_children_without_the_reference() {
         child(&cluster, "default", "child", &[reference]).await;
         delete_owner(&cluster, "owner", PropagationPolicy::Orphan).await;
         sleep(A_WHILE).await;
-        assert!(
-            maps(&cluster, "default")
-                .get_opt("owner")
-                .await
-                .unwrap()
-                .is_none()
-        );
+        assert!(maps(&cluster, "default").get_opt("owner").await.unwrap().is_none());
         let child = secrets(&cluster).get("child").await.unwrap();
         assert_eq!(child.owner_references(), []);
     });
@@ -177,10 +160,7 @@ fn a_namespace_is_emptied_and_waits_for_finalizers() {
     in_world(|cluster| async move {
         let namespaces: Api<Namespace> = Api::all(cluster.client("user"));
         let namespace = serde_json::from_value(json!({ "metadata": { "name": "team" } })).unwrap();
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         let held = json!({ "metadata": { "name": "held", "finalizers": ["example.com/hold"] } });
         let held: ConfigMap = serde_json::from_value(held).unwrap();
         maps(&cluster, "team")
@@ -188,10 +168,7 @@ fn a_namespace_is_emptied_and_waits_for_finalizers() {
             .await
             .unwrap();
         child(&cluster, "team", "plain", &[]).await;
-        namespaces
-            .delete("team", &DeleteParams::default())
-            .await
-            .unwrap();
+        namespaces.delete("team", &DeleteParams::default()).await.unwrap();
         sleep(A_WHILE).await;
         let status = namespaces.get("team").await.unwrap().status.unwrap();
         assert_eq!(status.phase.as_deref(), Some("Terminating"));
@@ -203,11 +180,8 @@ fn a_namespace_is_emptied_and_waits_for_finalizers() {
         assert_eq!(remaining.status, "True");
         let message = "Some resources are remaining: configmaps. has 1 resource instances";
         assert_eq!(remaining.message.as_deref(), Some(message));
-        let late: ConfigMap =
-            serde_json::from_value(json!({ "metadata": { "name": "x" } })).unwrap();
-        let refused = maps(&cluster, "team")
-            .create(&PostParams::default(), &late)
-            .await;
+        let late: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": "x" } })).unwrap();
+        let refused = maps(&cluster, "team").create(&PostParams::default(), &late).await;
         assert!(
             refused
                 .unwrap_err()
@@ -228,7 +202,7 @@ fn a_namespace_is_emptied_and_waits_for_finalizers() {
 #[test]
 fn a_deployment_becomes_available_after_each_change() {
     let delay = Duration::from_secs(2)..Duration::from_secs(4);
-    let world = World::new(1).actors(Actors::default().deployment_readiness(delay));
+    let world = Simulation::new(1).actors(Controllers::default().deployment_readiness(delay));
     world.interpose(aplomb_virtual_time::install).run(|cluster| async move {
         let deployments: Api<Deployment> = Api::namespaced(cluster.client("user"), "default");
         let labels = json!({ "app": "web" });
@@ -242,9 +216,15 @@ fn a_deployment_becomes_available_after_each_change() {
         assert_eq!(early.available_replicas, None);
         sleep(A_WHILE).await;
         let status = deployments.get("web").await.unwrap().status.unwrap();
-        assert_eq!((status.available_replicas, status.observed_generation), (Some(3), Some(1)));
+        assert_eq!(
+            (status.available_replicas, status.observed_generation),
+            (Some(3), Some(1))
+        );
         let scale = json!({ "spec": { "replicas": 5 } });
-        deployments.patch("web", &PatchParams::default(), &Patch::Merge(&scale)).await.unwrap();
+        deployments
+            .patch("web", &PatchParams::default(), &Patch::Merge(&scale))
+            .await
+            .unwrap();
         sleep(A_WHILE).await;
         let status = deployments.get("web").await.unwrap().status.unwrap();
         assert_eq!((status.ready_replicas, status.observed_generation), (Some(5), Some(2)));
@@ -253,70 +233,45 @@ fn a_deployment_becomes_available_after_each_change() {
 
 #[test]
 fn nodes_beat() {
-    let world = World::new(1).actors(Actors::default().node_heartbeats(Duration::from_secs(10)));
-    world
-        .interpose(aplomb_virtual_time::install)
-        .run(|cluster| async move {
-            let nodes: Api<Node> = Api::all(cluster.client("user"));
-            let node = serde_json::from_value(json!({ "metadata": { "name": "n1" } })).unwrap();
-            nodes.create(&PostParams::default(), &node).await.unwrap();
-            sleep(Duration::from_secs(11)).await;
-            let leases: Api<Lease> = Api::namespaced(cluster.client("user"), "kube-node-lease");
-            let first = leases
-                .get("n1")
-                .await
-                .unwrap()
-                .spec
-                .unwrap()
-                .renew_time
-                .unwrap();
-            sleep(Duration::from_secs(20)).await;
-            let later = leases
-                .get("n1")
-                .await
-                .unwrap()
-                .spec
-                .unwrap()
-                .renew_time
-                .unwrap();
-            assert_eq!((later.0 - first.0).get_seconds(), 20);
-            let conditions = nodes
-                .get("n1")
-                .await
-                .unwrap()
-                .status
-                .unwrap()
-                .conditions
-                .unwrap();
-            assert_eq!(
-                (conditions[0].type_.as_str(), conditions[0].status.as_str()),
-                ("Ready", "True")
-            );
-        });
+    let world = Simulation::new(1).actors(Controllers::default().node_heartbeats(Duration::from_secs(10)));
+    world.interpose(aplomb_virtual_time::install).run(|cluster| async move {
+        let nodes: Api<Node> = Api::all(cluster.client("user"));
+        let node = serde_json::from_value(json!({ "metadata": { "name": "n1" } })).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+        sleep(Duration::from_secs(11)).await;
+        let leases: Api<Lease> = Api::namespaced(cluster.client("user"), "kube-node-lease");
+        let first = leases.get("n1").await.unwrap().spec.unwrap().renew_time.unwrap();
+        sleep(Duration::from_secs(20)).await;
+        let later = leases.get("n1").await.unwrap().spec.unwrap().renew_time.unwrap();
+        assert_eq!((later.0 - first.0).get_seconds(), 20);
+        let conditions = nodes.get("n1").await.unwrap().status.unwrap().conditions.unwrap();
+        assert_eq!(
+            (conditions[0].type_.as_str(), conditions[0].status.as_str()),
+            ("Ready", "True")
+        );
+    });
 }
 
 #[test]
 fn the_collector_does_not_touch_a_new_object_of_the_same_name() {
     let late = Duration::from_secs(30)..Duration::from_secs(31);
-    let world = World::new(1).actors(Actors::default().garbage_collector(late));
-    world
-        .interpose(aplomb_virtual_time::install)
-        .run(|cluster| async move {
-            let gone = owner(&cluster, "gone").await;
-            child(&cluster, "default", "child", &[gone]).await;
-            delete_owner(&cluster, "gone", PropagationPolicy::Background).await;
-            let uid = secrets(&cluster).get("child").await.unwrap().uid();
-            let preconditions = Some(Preconditions {
-                uid,
-                resource_version: None,
-            });
-            let params = DeleteParams {
-                preconditions,
-                ..DeleteParams::default()
-            };
-            secrets(&cluster).delete("child", &params).await.unwrap();
-            child(&cluster, "default", "child", &[]).await;
-            sleep(Duration::from_secs(90)).await;
-            assert!(exists(&cluster, "child").await);
+    let world = Simulation::new(1).actors(Controllers::default().garbage_collector(late));
+    world.interpose(aplomb_virtual_time::install).run(|cluster| async move {
+        let gone = owner(&cluster, "gone").await;
+        child(&cluster, "default", "child", &[gone]).await;
+        delete_owner(&cluster, "gone", PropagationPolicy::Background).await;
+        let uid = secrets(&cluster).get("child").await.unwrap().uid();
+        let preconditions = Some(Preconditions {
+            uid,
+            resource_version: None,
         });
+        let params = DeleteParams {
+            preconditions,
+            ..DeleteParams::default()
+        };
+        secrets(&cluster).delete("child", &params).await.unwrap();
+        child(&cluster, "default", "child", &[]).await;
+        sleep(Duration::from_secs(90)).await;
+        assert!(exists(&cluster, "child").await);
+    });
 }

@@ -6,12 +6,10 @@ use std::time::Duration;
 use aplomb_apiserver::call::Verb;
 use aplomb_simulation::faults::{Fault, Faults, Match, Rule, Stale, StaleReads};
 use aplomb_simulation::trace::Trace;
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{
-    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::timeout;
@@ -26,15 +24,11 @@ async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
 }
 
 fn version(map: &ConfigMap) -> u64 {
-    map.resource_version()
-        .and_then(|version| version.parse().ok())
-        .unwrap()
+    map.resource_version().and_then(|version| version.parse().ok()).unwrap()
 }
 
 fn in_world<F: Future<Output = ()>>(scenario: impl FnOnce(Cluster) -> F + Send + 'static) {
-    World::new(1)
-        .interpose(aplomb_virtual_time::install)
-        .run(scenario);
+    Simulation::new(1).interpose(aplomb_virtual_time::install).run(scenario);
 }
 
 #[test]
@@ -43,9 +37,7 @@ fn a_rival_makes_the_server_itself_refuse_a_stale_write() {
         let maps = maps(&cluster, "user");
         let map = create(&maps, "contested").await;
         let updates = Match::writes().verb(Verb::Update);
-        cluster
-            .faults("user")
-            .add(Rule::new(Fault::Rival).on(updates).first(3));
+        cluster.faults("user").add(Rule::new(Fault::Rival).on(updates).first(3));
         for _ in 0..3 {
             let refused = maps
                 .replace("contested", &PostParams::default(), &map)
@@ -68,13 +60,10 @@ fn a_rival_makes_the_server_itself_refuse_a_stale_write() {
 fn a_committed_write_whose_answer_is_lost_has_happened() {
     in_world(|cluster| async move {
         let creates = Match::any().verb(Verb::Create);
-        let rule = Rule::new(Fault::Reset { committed: true })
-            .on(creates)
-            .once();
+        let rule = Rule::new(Fault::Reset { committed: true }).on(creates).once();
         cluster.faults("user").add(rule);
         let maps = maps(&cluster, "user");
-        let map: ConfigMap =
-            serde_json::from_value(json!({ "metadata": { "name": "lost" } })).unwrap();
+        let map: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": "lost" } })).unwrap();
         assert!(maps.create(&PostParams::default(), &map).await.is_err());
         let again = maps.create(&PostParams::default(), &map).await.unwrap_err();
         assert!(again.to_string().contains("already exists"), "{again}");
@@ -96,9 +85,7 @@ async fn old_view(cluster: &Cluster, reads: StaleReads) -> u64 {
         until: Some(Duration::from_secs(60)),
         reads,
     };
-    cluster
-        .faults("operator")
-        .add(Rule::new(Fault::Stale(stale)));
+    cluster.faults("operator").add(Rule::new(Fault::Stale(stale)));
     revision
 }
 
@@ -141,22 +128,12 @@ fn a_stale_watch_catches_up_when_its_time_has_come() {
         let revision = old_view(&cluster, StaleReads::All).await;
         let operator = maps(&cluster, "operator");
         let params = WatchParams::default();
-        let events = operator
-            .watch(&params, &revision.to_string())
-            .await
-            .unwrap();
+        let events = operator.watch(&params, &revision.to_string()).await.unwrap();
         let mut events = std::pin::pin!(events);
-        let first = timeout(Duration::from_secs(600), events.next())
-            .await
-            .unwrap();
+        let first = timeout(Duration::from_secs(600), events.next()).await.unwrap();
         assert_eq!(cluster.trace().elapsed().as_secs(), 60);
-        assert!(
-            matches!(first.unwrap().unwrap(), WatchEvent::Modified(map) if map.name_any() == "kept")
-        );
-        assert!(matches!(
-            events.next().await.unwrap().unwrap(),
-            WatchEvent::Deleted(_)
-        ));
+        assert!(matches!(first.unwrap().unwrap(), WatchEvent::Modified(map) if map.name_any() == "kept"));
+        assert!(matches!(events.next().await.unwrap().unwrap(), WatchEvent::Deleted(_)));
     });
 }
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use aplomb_controllers::Actors;
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::Controllers;
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -14,10 +14,8 @@ use tokio::time::sleep;
 const A_WHILE: Duration = Duration::from_secs(1);
 const ROOT_CA: &str = "kube-root-ca.crt";
 
-fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(
-    story: impl FnOnce(Cluster) -> F + Send + 'static,
-) {
-    let world = World::new(1).actors(Actors::cluster());
+fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(story: impl FnOnce(Cluster) -> F + Send + 'static) {
+    let world = Simulation::new(1).actors(Controllers::cluster());
     world.interpose(aplomb_virtual_time::install).run(story);
 }
 
@@ -32,10 +30,7 @@ fn accounts(cluster: &Cluster) -> Api<ServiceAccount> {
 async fn home(cluster: &Cluster) {
     let namespaces: Api<Namespace> = Api::all(cluster.client("user"));
     let home = serde_json::from_value(json!({ "metadata": { "name": "home" } })).unwrap();
-    namespaces
-        .create(&PostParams::default(), &home)
-        .await
-        .unwrap();
+    namespaces.create(&PostParams::default(), &home).await.unwrap();
     sleep(A_WHILE).await;
 }
 
@@ -68,15 +63,10 @@ fn an_edited_authority_is_restored() {
         home(&cluster).await;
         let edit = Patch::Merge(json!({ "data": { "ca.crt": "mine", "more": "mine" } }));
         let maps = maps(&cluster);
-        maps.patch(ROOT_CA, &PatchParams::default(), &edit)
-            .await
-            .unwrap();
+        maps.patch(ROOT_CA, &PatchParams::default(), &edit).await.unwrap();
         sleep(A_WHILE).await;
         let data = maps.get(ROOT_CA).await.unwrap().data.unwrap();
-        assert_eq!(
-            data.into_iter().collect::<Vec<_>>(),
-            [("ca.crt".into(), String::new())]
-        );
+        assert_eq!(data.into_iter().collect::<Vec<_>>(), [("ca.crt".into(), String::new())]);
     });
 }
 
@@ -85,10 +75,7 @@ fn a_namespace_that_goes_is_not_furnished_again() {
     in_a_cluster(|cluster| async move {
         home(&cluster).await;
         let namespaces: Api<Namespace> = Api::all(cluster.client("user"));
-        namespaces
-            .delete("home", &DeleteParams::default())
-            .await
-            .unwrap();
+        namespaces.delete("home", &DeleteParams::default()).await.unwrap();
         sleep(A_WHILE).await;
         assert!(namespaces.get_opt("home").await.unwrap().is_none());
     });

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 
 use common::operator::{Operator, Site, SiteSpec};
 use common::scenario::install_crd;
@@ -14,12 +14,9 @@ use tokio::time::sleep;
 
 /// An hour of a controller over a hundred objects; how many requests it took, and how long.
 fn an_hour() -> (usize, Duration) {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "what is measured is how long it really takes"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "what is measured is how long it really takes")]
     let begin = Instant::now();
-    let run = World::new(1)
+    let run = Simulation::new(1)
         .interpose(aplomb_virtual_time::install)
         .run(|cluster| async move {
             install_crd(&cluster.client("admin")).await;
@@ -39,10 +36,7 @@ fn an_hour() -> (usize, Duration) {
                     spec,
                     status: None,
                 };
-                sites
-                    .create(&PostParams::default(), &site)
-                    .await
-                    .expect("created");
+                sites.create(&PostParams::default(), &site).await.expect("created");
             }
             let _operator = cluster.start("operator", |process| async move {
                 let operator = Operator {

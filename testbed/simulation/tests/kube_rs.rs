@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 
 use crate::common::operator::{FINALIZER, Operator, Site, SiteSpec};
 use crate::common::scenario::install_crd;
@@ -17,8 +17,8 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-fn world(seed: u64) -> World {
-    World::new(seed).interpose(aplomb_virtual_time::install)
+fn world(seed: u64) -> Simulation {
+    Simulation::new(seed).interpose(aplomb_virtual_time::install)
 }
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -117,12 +117,7 @@ fn a_watcher_pages_through_a_long_list() {
             .try_collect()
             .await
             .expect("no error");
-        assert_eq!(
-            seen.iter()
-                .filter(|event| event.starts_with("InitApply"))
-                .count(),
-            7
-        );
+        assert_eq!(seen.iter().filter(|event| event.starts_with("InitApply")).count(), 7);
         let pages = cluster.trace().count(|line| line.contains("limit=3"));
         assert_eq!(pages, 3, "{:#?}", cluster.trace().lines());
     });
@@ -132,8 +127,7 @@ fn a_watcher_pages_through_a_long_list() {
 fn a_metadata_watcher_sees_names() {
     world(1).run(|cluster| async move {
         create(&cluster, "a").await;
-        let maps: Api<PartialObjectMeta<ConfigMap>> =
-            Api::namespaced(cluster.client("watcher"), "default");
+        let maps: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(cluster.client("watcher"), "default");
         let events = watcher(maps, watcher::Config::default());
         let mut objects = std::pin::pin!(events.applied_objects());
         let first = objects.next().await.expect("one").expect("no error");
@@ -154,9 +148,7 @@ fn a_watcher_recovers_from_everything_a_watch_can_suffer() {
     ];
     for fault in faults {
         world(2).run(move |cluster| async move {
-            let rule = Rule::new(Fault::Watch(fault.clone()))
-                .on(Match::watches())
-                .once();
+            let rule = Rule::new(Fault::Watch(fault.clone())).on(Match::watches()).once();
             cluster.faults("watcher").add(rule);
             let events = watcher(maps(&cluster, "watcher"), watcher::Config::default());
             let mut applied = std::pin::pin!(events.default_backoff().applied_objects());
@@ -173,11 +165,7 @@ fn a_watcher_recovers_from_everything_a_watch_can_suffer() {
                 }
             };
             let both = timeout(seconds(600), async { tokio::join!(write, read) });
-            assert!(
-                both.await.is_ok(),
-                "{fault}: {:#?}",
-                cluster.trace().lines()
-            );
+            assert!(both.await.is_ok(), "{fault}: {:#?}", cluster.trace().lines());
         });
     }
 }
@@ -199,13 +187,8 @@ fn a_reflector_mirrors_the_server_through_a_restart() {
         touch(&cluster, "a", "2").await;
         delete(&cluster, "b").await;
         sleep(Duration::from_secs(60)).await;
-        let a = store
-            .get(&ObjectRef::new("a").within("default"))
-            .expect("a is there");
-        assert_eq!(
-            a.data.as_ref().and_then(|data| data.get("key")),
-            Some(&"2".to_owned())
-        );
+        let a = store.get(&ObjectRef::new("a").within("default")).expect("a is there");
+        assert_eq!(a.data.as_ref().and_then(|data| data.get("key")), Some(&"2".to_owned()));
         assert_eq!(store.get(&ObjectRef::new("b").within("default")), None);
         mirror.abort();
     });
@@ -249,23 +232,12 @@ fn a_controller_reconciles_and_repairs_what_it_owns() {
             .await
             .expect("created");
         sleep(Duration::from_secs(5)).await;
-        let status = sites
-            .get("shop")
-            .await
-            .expect("there")
-            .status
-            .expect("reconciled");
+        let status = sites.get("shop").await.expect("there").status.expect("reconciled");
         assert_eq!(status.observed_generation, Some(1));
-        let before = maps(&cluster, "user")
-            .get("shop")
-            .await
-            .expect("the child is there");
+        let before = maps(&cluster, "user").get("shop").await.expect("the child is there");
         delete(&cluster, "shop").await;
         sleep(Duration::from_secs(5)).await;
-        let after = maps(&cluster, "user")
-            .get("shop")
-            .await
-            .expect("the child is back");
+        let after = maps(&cluster, "user").get("shop").await.expect("the child is back");
         assert_ne!(before.metadata.uid, after.metadata.uid);
     });
 }
@@ -287,15 +259,7 @@ fn a_finalizer_is_set_first_and_removed_after_cleanup() {
             .await
             .expect("deletion begins");
         sleep(Duration::from_secs(5)).await;
-        assert_eq!(
-            sites
-                .list(&ListParams::default())
-                .await
-                .expect("a list")
-                .items
-                .len(),
-            0
-        );
+        assert_eq!(sites.list(&ListParams::default()).await.expect("a list").items.len(), 0);
         let children = maps(&cluster, "user")
             .list(&ListParams::default())
             .await

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::call::{Call, Verb};
-use aplomb_controllers::{Actors, Running};
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::{Controllers, Running};
+use aplomb_simulation::{Cluster, Simulation};
 use futures::executor::block_on;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
@@ -22,11 +22,9 @@ use tokio::time::sleep;
 
 const A_WHILE: Duration = Duration::from_secs(1);
 
-fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(
-    story: impl FnOnce(Cluster) -> F + Send + 'static,
-) {
+fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(story: impl FnOnce(Cluster) -> F + Send + 'static) {
     let delay = Duration::ZERO..Duration::from_millis(50);
-    let world = World::new(1).actors(Actors::none().resource_quotas(delay));
+    let world = Simulation::new(1).actors(Controllers::none().resource_quotas(delay));
     world.interpose(aplomb_virtual_time::install).run(story);
 }
 
@@ -57,9 +55,7 @@ where
 
 async fn limit(cluster: &Cluster, hard: Value) {
     let quota = json!({ "metadata": { "name": "q" }, "spec": { "hard": hard } });
-    create::<ResourceQuota>(cluster, quota, false)
-        .await
-        .unwrap();
+    create::<ResourceQuota>(cluster, quota, false).await.unwrap();
     sleep(A_WHILE).await;
 }
 
@@ -81,18 +77,12 @@ fn pod(name: &str) -> Value {
 #[test]
 fn a_quota_is_charged_refuses_and_gets_back() {
     in_a_cluster(|cluster| async move {
-        create::<ConfigMap>(&cluster, map("before"), false)
-            .await
-            .unwrap();
+        create::<ConfigMap>(&cluster, map("before"), false).await.unwrap();
         limit(&cluster, json!({ "configmaps": "2" })).await;
         assert_eq!(used(&cluster).await, json!({ "configmaps": "1" }));
-        create::<ConfigMap>(&cluster, map("tried"), true)
-            .await
-            .unwrap();
+        create::<ConfigMap>(&cluster, map("tried"), true).await.unwrap();
         assert_eq!(used(&cluster).await, json!({ "configmaps": "1" }));
-        create::<ConfigMap>(&cluster, map("fits"), false)
-            .await
-            .unwrap();
+        create::<ConfigMap>(&cluster, map("fits"), false).await.unwrap();
         assert_eq!(used(&cluster).await, json!({ "configmaps": "2" }));
         let why = "configmaps \"more\" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=2, limited: configmaps=2";
         let refused = create::<ConfigMap>(&cluster, map("more"), false).await;
@@ -100,25 +90,17 @@ fn a_quota_is_charged_refuses_and_gets_back() {
         let refused = create::<ConfigMap>(&cluster, map("more"), true).await;
         assert_eq!(refused, Err(why.to_owned()));
         let maps = api::<ConfigMap>(&cluster);
-        maps.delete("before", &DeleteParams::default())
-            .await
-            .unwrap();
+        maps.delete("before", &DeleteParams::default()).await.unwrap();
         sleep(A_WHILE).await;
         assert_eq!(used(&cluster).await, json!({ "configmaps": "1" }));
-        create::<ConfigMap>(&cluster, map("more"), false)
-            .await
-            .unwrap();
+        create::<ConfigMap>(&cluster, map("more"), false).await.unwrap();
     });
 }
 
 #[test]
 fn a_pod_that_ends_gives_back_what_it_computed_with() {
     in_a_cluster(|cluster| async move {
-        limit(
-            &cluster,
-            json!({ "pods": "1", "cpu": "1", "count/pods": "9" }),
-        )
-        .await;
+        limit(&cluster, json!({ "pods": "1", "cpu": "1", "count/pods": "9" })).await;
         create::<Pod>(&cluster, pod("first"), false).await.unwrap();
         let full = json!({ "count/pods": "1", "cpu": "500m", "pods": "1" });
         assert_eq!(used(&cluster).await, full);
@@ -139,18 +121,14 @@ fn a_service_that_becomes_more_asks_again() {
     in_a_cluster(|cluster| async move {
         limit(&cluster, json!({ "services.loadbalancers": "1" })).await;
         for name in ["a", "b"] {
-            let service =
-                json!({ "metadata": { "name": name }, "spec": { "ports": [{ "port": 80 }] } });
+            let service = json!({ "metadata": { "name": name }, "spec": { "ports": [{ "port": 80 }] } });
             create::<Service>(&cluster, service, false).await.unwrap();
         }
         let services = api::<Service>(&cluster);
         let balance = Patch::Merge(json!({ "spec": { "type": "LoadBalancer" } }));
         let params = PatchParams::default();
         services.patch("a", &params, &balance).await.unwrap();
-        assert_eq!(
-            used(&cluster).await,
-            json!({ "services.loadbalancers": "1" })
-        );
+        assert_eq!(used(&cluster).await, json!({ "services.loadbalancers": "1" }));
         assert!(services.patch("b", &params, &balance).await.is_err());
         let back = Patch::Merge(json!({ "spec": { "type": "ClusterIP" } }));
         services.patch("a", &params, &back).await.unwrap();
@@ -163,14 +141,8 @@ fn a_service_that_becomes_more_asks_again() {
 fn a_write_that_was_charged_and_refused_is_counted_away() {
     in_a_cluster(|cluster| async move {
         limit(&cluster, json!({ "configmaps": "5" })).await;
-        create::<ConfigMap>(&cluster, map("a"), false)
-            .await
-            .unwrap();
-        assert!(
-            create::<ConfigMap>(&cluster, map("a"), false)
-                .await
-                .is_err()
-        );
+        create::<ConfigMap>(&cluster, map("a"), false).await.unwrap();
+        assert!(create::<ConfigMap>(&cluster, map("a"), false).await.is_err());
         assert_eq!(used(&cluster).await, json!({ "configmaps": "2" }));
         sleep(Duration::from_mins(6)).await;
         assert_eq!(used(&cluster).await, json!({ "configmaps": "1" }));
@@ -199,7 +171,7 @@ impl Crowded {
     async fn start() -> Self {
         let server = ApiServer::builder().build();
         let at_once = Duration::ZERO..Duration::ZERO;
-        let actors = Actors::none().resource_quotas(at_once).start(&server);
+        let actors = Controllers::none().resource_quotas(at_once).start(&server);
         let crowded = Self {
             server,
             _actors: actors,

@@ -4,8 +4,8 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use aplomb_controllers::Actors;
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::Controllers;
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use k8s_openapi::api::networking::v1::IPAddress;
@@ -20,10 +20,8 @@ use tokio::time::sleep;
 
 const A_WHILE: Duration = Duration::from_secs(1);
 
-fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(
-    story: impl FnOnce(Cluster) -> F + Send + 'static,
-) {
-    let world = World::new(1).actors(Actors::none().upkeep());
+fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(story: impl FnOnce(Cluster) -> F + Send + 'static) {
+    let world = Simulation::new(1).actors(Controllers::none().upkeep());
     world.interpose(aplomb_virtual_time::install).run(story);
 }
 
@@ -39,8 +37,7 @@ fn the_address_of_a_service_is_an_object_as_long_as_it_has_it() {
     in_a_cluster(|cluster| async move {
         let services: Api<Service> = Api::default_namespaced(cluster.client("user"));
         let addresses: Api<IPAddress> = Api::all(cluster.client("user"));
-        let service =
-            json!({ "metadata": { "name": "web" }, "spec": { "ports": [{ "port": 80 }] } });
+        let service = json!({ "metadata": { "name": "web" }, "spec": { "ports": [{ "port": 80 }] } });
         let service = create(&services, service).await;
         let address = service.spec.unwrap().cluster_ip.unwrap();
         let parent = addresses.get(&address).await.unwrap().spec;
@@ -62,12 +59,9 @@ fn the_address_of_a_service_that_went_unseen_goes_too() {
             "metadata": { "name": "10.0.0.9", "labels": labels }, "spec": { "parentRef": parent },
         });
         let left: IPAddress = serde_json::from_value(left).unwrap();
-        addresses
-            .create(&PostParams::default(), &left)
-            .await
-            .unwrap();
+        addresses.create(&PostParams::default(), &left).await.unwrap();
         // As after a start: everything that is there is looked at once.
-        let _again = Actors::none().upkeep().start(cluster.server());
+        let _again = Controllers::none().upkeep().start(cluster.server());
         sleep(A_WHILE).await;
         assert!(addresses.get_opt("10.0.0.9").await.unwrap().is_none());
     });
@@ -89,10 +83,7 @@ fn a_definition_is_registered_and_comes_back_when_it_is_not() {
         services.delete("v1.example.com", &params).await.unwrap();
         sleep(A_WHILE).await;
         services.get("v1.example.com").await.unwrap();
-        definitions
-            .delete("logs.example.com", &params)
-            .await
-            .unwrap();
+        definitions.delete("logs.example.com", &params).await.unwrap();
         sleep(A_WHILE).await;
         assert!(services.get_opt("v1.example.com").await.unwrap().is_none());
     });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aplomb_simulation::faults::{Fault, Rule};
 use aplomb_simulation::trace::Difference;
-use aplomb_simulation::{Cluster, Component, Counts, Crash, CrashPoint, Process, StillBusy, World};
+use aplomb_simulation::{Cluster, Component, Counts, Crash, CrashPoint, Process, Simulation, StillRunning};
 
 use crate::common::scenario::{self, Plant};
 use futures::FutureExt;
@@ -18,8 +18,8 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
 
-fn world(seed: u64) -> World {
-    World::new(seed).interpose(aplomb_virtual_time::install)
+fn world(seed: u64) -> Simulation {
+    Simulation::new(seed).interpose(aplomb_virtual_time::install)
 }
 
 #[test]
@@ -69,15 +69,9 @@ fn counts_after(crashes: Vec<Crash>) -> (Vec<Counts>, u64, usize) {
         }
         sleep(Duration::from_secs(60)).await;
         let counts = cluster.writes().counts();
-        let maps = counts
-            .into_iter()
-            .filter(|(name, _)| name.contains("/map-"));
+        let maps = counts.into_iter().filter(|(name, _)| name.contains("/map-"));
         let crashes = cluster.trace().count(|line| line.contains(" three crash "));
-        (
-            maps.map(|(_, counts)| counts).collect(),
-            component.effects(),
-            crashes,
-        )
+        (maps.map(|(_, counts)| counts).collect(), component.effects(), crashes)
     });
     run.value
 }
@@ -205,7 +199,7 @@ fn replicas_have_clocks_of_their_own() {
     assert_eq!(said, ["2026-01-01T00:00:10Z", "2025-12-31T23:59:40Z"]);
 }
 
-async fn a_few_requests(cluster: Cluster) -> Result<Duration, StillBusy> {
+async fn a_few_requests(cluster: Cluster) -> Result<Duration, StillRunning> {
     let _component = cluster.start("busy", |process| async move {
         let maps: Api<ConfigMap> = Api::namespaced(process.client(), "default");
         for _ in 0..5 {
@@ -213,9 +207,7 @@ async fn a_few_requests(cluster: Cluster) -> Result<Duration, StillBusy> {
             drop(maps.get_opt("any").await);
         }
     });
-    cluster
-        .quiesce(Duration::from_secs(10), Duration::from_secs(300))
-        .await
+    cluster.quiesce(Duration::from_secs(10), Duration::from_secs(300)).await
 }
 
 #[test]
@@ -229,11 +221,9 @@ fn quiescence_is_seen_once_nothing_is_sent_any_more() {
                 process.effect("fidget", async {}).await;
             }
         });
-        cluster
-            .quiesce(Duration::from_secs(10), Duration::from_secs(300))
-            .await
+        cluster.quiesce(Duration::from_secs(10), Duration::from_secs(300)).await
     });
-    assert_eq!(restless.value, Err(StillBusy(Duration::from_secs(300))));
+    assert_eq!(restless.value, Err(StillRunning(Duration::from_secs(300))));
 }
 
 #[test]
@@ -243,26 +233,14 @@ fn clients_retry_as_in_production() {
             .faults("user")
             .add(Rule::new(Fault::TooManyRequestsText { retry_after: 2 }).first(3));
         let maps: Api<ConfigMap> = Api::namespaced(cluster.client("user"), "default");
-        let list = maps
-            .list(&Default::default())
-            .await
-            .expect("the client tried again");
+        let list = maps.list(&Default::default()).await.expect("the client tried again");
         (
-            list.items
-                .iter()
-                .map(ResourceExt::name_any)
-                .collect::<Vec<_>>(),
+            list.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>(),
             cluster.trace().elapsed(),
         )
     });
     assert!(run.value.1 >= Duration::from_secs(6), "{:?}", run.value);
-    assert_eq!(
-        run.trace
-            .iter()
-            .filter(|line| line.contains(" request "))
-            .count(),
-        4
-    );
+    assert_eq!(run.trace.iter().filter(|line| line.contains(" request ")).count(), 4);
 }
 
 #[test]
@@ -270,19 +248,14 @@ fn two_runs_that_should_end_alike_can_be_compared() {
     let end = |crashes: Vec<Crash>| {
         let run = world(1).run(move |cluster| async move {
             let component = cluster.start("three", make_three);
-            crashes
-                .into_iter()
-                .for_each(|crash| component.crash_at(crash));
+            crashes.into_iter().for_each(|crash| component.crash_at(crash));
             sleep(Duration::from_secs(60)).await;
             cluster.state()
         });
         run.value
     };
     let undisturbed = end(vec![]);
-    assert!(
-        undisturbed.contains_key("configmaps/default/map-3"),
-        "{undisturbed:?}"
-    );
+    assert!(undisturbed.contains_key("configmaps/default/map-3"), "{undisturbed:?}");
     let crashed = end(vec![Crash {
         effect: 3,
         point: CrashPoint::BeforeSend,
@@ -306,7 +279,7 @@ fn panics_once(cluster: &Cluster) -> Component {
 type Scenario = fn(Cluster) -> BoxFuture<'static, ()>;
 
 /// What the run fails with, if it does.
-fn failure(world: World, scenario: Scenario) -> Option<String> {
+fn failure(world: Simulation, scenario: Scenario) -> Option<String> {
     let run = AssertUnwindSafe(|| world.run(scenario));
     let failed = catch_unwind(run).err()?;
     Some(failed.downcast_ref::<String>().expect("a text").clone())
@@ -368,8 +341,7 @@ fn a_panic_fails_the_run_wherever_it_is_caught() {
         }
         .boxed()
     };
-    let on_a_thread =
-        |_: Cluster| async { drop(std::thread::spawn(|| panic!("a defect")).join()) }.boxed();
+    let on_a_thread = |_: Cluster| async { drop(std::thread::spawn(|| panic!("a defect")).join()) }.boxed();
     let scenarios: [Scenario; 5] = [caught, forgotten, of_a_process, passed_on, on_a_thread];
     for scenario in scenarios {
         let failed = failure(world(1), scenario).expect("the run fails");
@@ -394,9 +366,5 @@ fn a_panic_is_expected_by_its_text_whatever_is_in_it() {
 fn an_expected_panic_that_does_not_happen_fails_the_run() {
     let failed = failure(world(1).expect_panic("a defect"), |_| async {}.boxed());
     assert!(failed.expect("the run fails").contains("did not happen"));
-    assert_eq!(
-        failure(world(1), |_| async {}.boxed()),
-        None,
-        "the next run"
-    );
+    assert_eq!(failure(world(1), |_| async {}.boxed()), None, "the next run");
 }

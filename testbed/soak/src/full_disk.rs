@@ -63,8 +63,7 @@ async fn fill(client: &Connection) -> Result<BTreeSet<String>> {
         }
         Ok(acknowledged)
     });
-    let acknowledged: BTreeSet<String> =
-        try_join_all(writers).await?.into_iter().flatten().collect();
+    let acknowledged: BTreeSet<String> = try_join_all(writers).await?.into_iter().flatten().collect();
     let (fitted, tried) = (acknowledged.len(), WRITERS * TRIES);
     ensure!(
         fitted > 0 && fitted < tried,

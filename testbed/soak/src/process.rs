@@ -79,11 +79,7 @@ impl Recipe {
         }
         let target = Target::read(&self.kubeconfig())?;
         let client = target.connect().await?;
-        Ok(Running {
-            child,
-            target,
-            client,
-        })
+        Ok(Running { child, target, client })
     }
 }
 

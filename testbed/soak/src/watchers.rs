@@ -66,8 +66,7 @@ pub async fn run(kubeconfig: &Path, plan: &Plan) -> Result<Figures> {
     let version = version.context("a list has a version")?;
     let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={version}");
     let writes = plan.rate * plan.seconds;
-    let sent: Arc<Vec<OnceLock<Instant>>> =
-        Arc::new((0..=writes).map(|_| OnceLock::new()).collect());
+    let sent: Arc<Vec<OnceLock<Instant>>> = Arc::new((0..=writes).map(|_| OnceLock::new()).collect());
     let mut watchers = JoinSet::new();
     let mut connection = target.connect().await?;
     for number in 0..plan.watchers {
@@ -121,11 +120,7 @@ async fn gather(mut watchers: JoinSet<Result<Vec<Duration>>>) -> Result<Vec<Dura
 }
 
 /// Follows until the last write: each number must be one more than the one before.
-async fn watch(
-    _connection: Connection,
-    mut lines: Lines,
-    sent: Arc<Vec<OnceLock<Instant>>>,
-) -> Result<Vec<Duration>> {
+async fn watch(_connection: Connection, mut lines: Lines, sent: Arc<Vec<OnceLock<Instant>>>) -> Result<Vec<Duration>> {
     let mark = format!("\"{NUMBER}\":\"");
     let finder = Finder::new(mark.as_bytes());
     let mut delays = Vec::with_capacity(sent.len());
@@ -134,10 +129,7 @@ async fn watch(
             bail!("a watch ended before event {expected}");
         };
         let number = number(&line, &finder);
-        ensure!(
-            number == Some(expected),
-            "event {number:?} came in place of {expected}"
-        );
+        ensure!(number == Some(expected), "event {number:?} came in place of {expected}");
         let began = sent[expected].get().context("an event before its write")?;
         delays.push(began.elapsed());
     }

@@ -42,8 +42,7 @@ impl Target {
     /// # Errors
     /// It cannot be read, or says something else.
     pub fn read(kubeconfig: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(kubeconfig)
-            .with_context(|| format!("read {}", kubeconfig.display()))?;
+        let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
         let config: Value = serde_saphyr::from_str(&text)?;
         let cluster = &config["clusters"][0]["cluster"];
         let word = |value: &Value| value.as_str().map(str::to_owned);
@@ -125,13 +124,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection broke; whether the request was carried out is not known then.
-    pub async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        media: &str,
-        body: Vec<u8>,
-    ) -> Result<Answer> {
+    pub async fn ask(&self, method: Method, path: &str, media: &str, body: Vec<u8>) -> Result<Answer> {
         let response = self.send(method, path, media, body).await?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await?.to_bytes();
@@ -163,13 +156,7 @@ impl Connection {
         })
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        media: &str,
-        body: Vec<u8>,
-    ) -> Result<http::Response<Incoming>> {
+    async fn send(&self, method: Method, path: &str, media: &str, body: Vec<u8>) -> Result<http::Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))

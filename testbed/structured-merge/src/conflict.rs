@@ -44,35 +44,24 @@ pub fn message(conflicts: &[Conflict]) -> String {
             path_text(&only.path)
         );
     }
-    let mut managers: Vec<&ManagerId> =
-        conflicts.iter().map(|conflict| &conflict.manager).collect();
+    let mut managers: Vec<&ManagerId> = conflicts.iter().map(|conflict| &conflict.manager).collect();
     managers.sort_by_cached_key(|manager| manager.identifier());
     managers.dedup();
     let mut lines = Vec::new();
     for manager in managers {
         lines.push(format!("conflicts with {}:", owner(manager)));
-        for conflict in conflicts
-            .iter()
-            .filter(|conflict| &conflict.manager == manager)
-        {
+        for conflict in conflicts.iter().filter(|conflict| &conflict.manager == manager) {
             lines.push(format!("- {}", path_text(&conflict.path)));
         }
     }
-    format!(
-        "Apply failed with {} conflicts: {}",
-        conflicts.len(),
-        lines.join("\n")
-    )
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
 /// An owner's version matters only for updates: an applier is the same in all versions.
 fn owner(manager: &ManagerId) -> String {
     let mut text = go::quote(&manager.manager);
     if !manager.subresource.is_empty() {
-        text = format!(
-            "{text} with subresource {}",
-            go::quote(&manager.subresource)
-        );
+        text = format!("{text} with subresource {}", go::quote(&manager.subresource));
     }
     if manager.operation == "Update" {
         text = format!("{text} using {}", manager.api_version);

@@ -20,9 +20,7 @@ pub fn encode(set: &Set) -> Value {
 
 fn encode_subtree(subtree: &Subtree) -> Value {
     let mut value = encode(&subtree.children);
-    if let (true, false, Value::Object(map)) =
-        (subtree.member, subtree.children.is_empty(), &mut value)
-    {
+    if let (true, false, Value::Object(map)) = (subtree.member, subtree.children.is_empty(), &mut value) {
         map.insert(SELF.to_owned(), Value::Object(Map::new()));
     }
     value
@@ -74,10 +72,7 @@ mod tests {
     #[test]
     fn unknown_elements_and_null_are_tolerated() {
         let set = decode(&json!({"f:a": null, "x:later": {"f:b": {}}, "f:c": {".": {}}}));
-        assert_eq!(
-            set.map(|set| encode(&set)),
-            Ok(json!({"f:a": {}, "f:c": {}}))
-        );
+        assert_eq!(set.map(|set| encode(&set)), Ok(json!({"f:a": {}, "f:c": {}})));
         assert_eq!(decode(&json!({})), Ok(Set::default()));
     }
 

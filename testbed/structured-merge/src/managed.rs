@@ -32,11 +32,7 @@ impl ManagerId {
     /// Somebody who updates.
     #[must_use]
     pub fn updater(manager: &str, api_version: &str, subresource: &str) -> Self {
-        let manager = if manager.is_empty() {
-            "unknown"
-        } else {
-            manager
-        };
+        let manager = if manager.is_empty() { "unknown" } else { manager };
         Self {
             manager: manager.to_owned(),
             operation: "Update".to_owned(),
@@ -158,11 +154,7 @@ fn decode_entry(index: usize, entry: &Value) -> Result<(ManagerId, VersionedSet)
     let id = ManagerId {
         manager: text(entry, "manager").to_owned(),
         operation: operation.to_owned(),
-        api_version: if applied {
-            String::new()
-        } else {
-            api_version.clone()
-        },
+        api_version: if applied { String::new() } else { api_version.clone() },
         subresource: text(entry, "subresource").to_owned(),
     };
     let owned = VersionedSet {
@@ -209,11 +201,7 @@ pub fn encode(managed: &Managed, object: &mut Value) {
 }
 
 fn operation<'a>(id: &'a ManagerId, owned: &VersionedSet) -> &'a str {
-    if owned.applied {
-        "Apply"
-    } else {
-        &id.operation
-    }
+    if owned.applied { "Apply" } else { &id.operation }
 }
 
 fn seconds(managed: &Managed, id: &ManagerId) -> i64 {

@@ -114,12 +114,7 @@ impl FieldManager {
     /// For a kind in all its versions; `$ref`s of their schemas lead to `components`. `custom` is for custom resources, which refuse versions
     /// they do not know where built-in kinds forget them.
     #[must_use]
-    pub fn new(
-        kind: &str,
-        versions: &[Version<'_>],
-        components: &Components,
-        custom: bool,
-    ) -> Self {
+    pub fn new(kind: &str, versions: &[Version<'_>], components: &Components, custom: bool) -> Self {
         let mut ignored_main = BTreeMap::new();
         let mut ignored_status = BTreeMap::new();
         for version in versions {
@@ -131,11 +126,7 @@ impl FieldManager {
         Self {
             kind: kind.to_owned(),
             custom,
-            types: Types::new(
-                versions.iter().map(|v| (v.api_version, v.openapi)),
-                components,
-                custom,
-            ),
+            types: Types::new(versions.iter().map(|v| (v.api_version, v.openapi)), components, custom),
             empty: versions
                 .iter()
                 .map(|v| (v.api_version.to_owned(), v.empty.clone()))
@@ -185,14 +176,12 @@ impl FieldManager {
     ) -> Result<Value, MergeError> {
         let live = live.map_or_else(|| Cow::Owned(self.empty(writer)), Cow::Borrowed);
         self.check_kind(applied, writer)?;
-        let managed = managed::decode(&live).map_err(|why| {
-            MergeError::Internal(format!("failed to decode managed fields: {why}"))
-        })?;
+        let managed = managed::decode(&live)
+            .map_err(|why| MergeError::Internal(format!("failed to decode managed fields: {why}")))?;
         let (live, applied) = (&bare(&live), &*as_decoded(applied));
         let (mut object, managed) = if writer.manager == last_applied::KUBECTL {
             let result = self.applied(live, applied, managed.clone(), writer, force);
-            let (mut object, managed) =
-                self.take_over_client_side(result, live, applied, managed, writer)?;
+            let (mut object, managed) = self.take_over_client_side(result, live, applied, managed, writer)?;
             last_applied::refresh(&mut object, applied);
             (object, managed)
         } else {
@@ -208,8 +197,7 @@ impl FieldManager {
         let (Some(old), Some(now)) = (managed::entries(live), managed::entries(new)) else {
             return;
         };
-        let same_owners =
-            old.len() == now.len() && old.iter().zip(now).all(|(a, b)| same_but(a, b, "time"));
+        let same_owners = old.len() == now.len() && old.iter().zip(now).all(|(a, b)| same_but(a, b, "time"));
         if !same_owners || old == now {
             return;
         }
@@ -219,11 +207,7 @@ impl FieldManager {
     }
 
     fn empty(&self, writer: &Writer<'_>) -> Value {
-        let mut empty = self
-            .empty
-            .get(writer.api_version)
-            .cloned()
-            .unwrap_or_else(|| json!({}));
+        let mut empty = self.empty.get(writer.api_version).cloned().unwrap_or_else(|| json!({}));
         if let Value::Object(map) = &mut empty {
             map.insert("apiVersion".to_owned(), writer.api_version.into());
             map.insert("kind".to_owned(), self.kind.as_str().into());
@@ -249,9 +233,7 @@ impl FieldManager {
     fn updater(&self, writer: &Writer<'_>) -> Updater<'_> {
         static NOTHING: BTreeMap<String, Set> = BTreeMap::new();
         let ignored = if writer.subresource.is_empty() {
-            self.ignored_main
-                .get(writer.api_version)
-                .unwrap_or(&NOTHING)
+            self.ignored_main.get(writer.api_version).unwrap_or(&NOTHING)
         } else if writer.subresource == "status" {
             &self.ignored_status
         } else {
@@ -274,26 +256,17 @@ impl FieldManager {
             return Ok(managed);
         }
         for (object, which) in [(new, "new"), (live, "live")] {
-            self.types
-                .check(writer.api_version, object, true)
-                .map_err(|why| {
-                    let name = described(object);
-                    MergeError::Internal(format!(
-                        "failed to convert {which} object ({name}) to smd typed: {why}"
-                    ))
-                })?;
+            self.types.check(writer.api_version, object, true).map_err(|why| {
+                let name = described(object);
+                MergeError::Internal(format!("failed to convert {which} object ({name}) to smd typed: {why}"))
+            })?;
         }
         let current = ManagerId {
             manager: "current-operation".to_owned(),
             ..ManagerId::default()
         };
-        let (live, new) = (
-            borrowed(writer.api_version, live),
-            borrowed(writer.api_version, new),
-        );
-        managed.fields = self
-            .updater(writer)
-            .update(&live, &new, managed.fields, &current)?;
+        let (live, new) = (borrowed(writer.api_version, live), borrowed(writer.api_version, new));
+        managed.fields = self.updater(writer).update(&live, &new, managed.fields, &current)?;
         self.strip(&mut managed, &current);
         if let Some(owned) = managed.fields.remove(&current) {
             credit(&mut managed, owned, writer);
@@ -319,20 +292,14 @@ impl FieldManager {
         }
         let version = writer.api_version;
         for (object, which, duplicates) in [(applied, "patch", false), (live, "live", true)] {
-            self.types
-                .check(version, object, duplicates)
-                .map_err(|why| {
-                    let name = described(object);
-                    MergeError::Internal(format!(
-                        "failed to create typed {which} object ({name}): {why}"
-                    ))
-                })?;
+            self.types.check(version, object, duplicates).map_err(|why| {
+                let name = described(object);
+                MergeError::Internal(format!("failed to create typed {which} object ({name}): {why}"))
+            })?;
         }
         let id = ManagerId::applier(writer.manager, writer.subresource);
         let (old, config) = (borrowed(version, live), borrowed(version, applied));
-        let (object, fields) =
-            self.updater(writer)
-                .apply(&old, &config, managed.fields, &id, force)?;
+        let (object, fields) = self.updater(writer).apply(&old, &config, managed.fields, &id, force)?;
         managed.fields = fields;
         self.strip(&mut managed, &id);
         if object.is_some() {
@@ -342,12 +309,7 @@ impl FieldManager {
     }
 
     /// The owner of everything that is there when the first apply comes.
-    fn owned_before(
-        &self,
-        live: &Value,
-        managed: Managed,
-        writer: &Writer<'_>,
-    ) -> Result<Managed, MergeError> {
+    fn owned_before(&self, live: &Value, managed: Managed, writer: &Writer<'_>) -> Result<Managed, MergeError> {
         let before = Writer {
             manager: BEFORE_FIRST_APPLY,
             ..*writer
@@ -375,14 +337,10 @@ impl FieldManager {
             Err(MergeError::Conflicts(conflicts)) => conflicts,
             other => return other,
         };
-        let Some(allowed) = last_applied::allowed_conflicts(&self.types, writer.api_version, live)
-        else {
+        let Some(allowed) = last_applied::allowed_conflicts(&self.types, writer.api_version, live) else {
             return Err(MergeError::Conflicts(conflicts));
         };
-        let left: Vec<_> = conflicts
-            .into_iter()
-            .filter(|c| !allowed.has(&c.path))
-            .collect();
+        let left: Vec<_> = conflicts.into_iter().filter(|c| !allowed.has(&c.path)).collect();
         if !left.is_empty() {
             return Err(MergeError::Conflicts(left));
         }

@@ -11,13 +11,10 @@ pub(super) fn bare(object: &Value) -> Value {
     };
     let without_owners = |metadata: &Map<String, Value>| {
         let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
-        kept.map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
     };
     let field = |(name, value): (&String, &Value)| match (name.as_str(), value) {
-        ("metadata", Value::Object(metadata)) => {
-            (name.clone(), Value::Object(without_owners(metadata)))
-        }
+        ("metadata", Value::Object(metadata)) => (name.clone(), Value::Object(without_owners(metadata))),
         _ => (name.clone(), value.clone()),
     };
     Value::Object(map.iter().map(field).collect())
@@ -44,10 +41,7 @@ pub(super) fn same_but_owners(a: &Value, b: &Value) -> bool {
 }
 
 pub(super) fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// `namespace/name; group/version, Kind=kind`.
@@ -97,15 +91,10 @@ fn with_whole_numbers(value: &Value) -> Value {
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "whole and within the bound, so exact"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "whole and within the bound, so exact")]
 fn whole(number: &Number) -> Number {
     match number.as_f64() {
-        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
-            Number::from(float as i64)
-        }
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => Number::from(float as i64),
         _ => number.clone(),
     }
 }
@@ -126,18 +115,15 @@ mod tests {
 
     #[test]
     fn objects_are_named_with_their_type() {
-        let object =
-            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}});
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}});
         assert_eq!(described(&object), "n/p; /v1, Kind=Pod");
-        assert_eq!(
-            type_text("example.com/v1", "Widget"),
-            "example.com/v1, Kind=Widget"
-        );
+        assert_eq!(type_text("example.com/v1", "Widget"), "example.com/v1, Kind=Widget");
     }
 
     #[test]
     fn owners_make_no_difference() {
-        let object = |owner: &str, data: &str| json!({"metadata": {"name": "p", "managedFields": [owner]}, "data": data});
+        let object =
+            |owner: &str, data: &str| json!({"metadata": {"name": "p", "managedFields": [owner]}, "data": data});
         assert!(same_but_owners(&object("a", "1"), &object("b", "1")));
         assert!(!same_but_owners(&object("a", "1"), &object("a", "2")));
         let bare = json!({"metadata": {"name": "p"}, "data": "1"});
@@ -147,8 +133,7 @@ mod tests {
 
     #[test]
     fn only_the_owners_are_left_out() {
-        let object =
-            json!({"metadata": {"name": "p", "managedFields": []}, "spec": {"managedFields": 1}});
+        let object = json!({"metadata": {"name": "p", "managedFields": []}, "spec": {"managedFields": 1}});
         assert_eq!(
             bare(&object),
             json!({"metadata": {"name": "p"}, "spec": {"managedFields": 1}})

@@ -97,10 +97,7 @@ impl<'a> Reader<'a> {
                 ..Atom::default()
             },
             Some(scalar @ ("integer" | "number" | "string" | "boolean")) => {
-                let format = node
-                    .get("format")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
+                let format = node.get("format").and_then(Value::as_str).unwrap_or_default();
                 Atom {
                     scalar: Some(scalar_type(scalar, format)),
                     ..Atom::default()
@@ -116,12 +113,7 @@ impl<'a> Reader<'a> {
 
     fn map(&mut self, node: &'a Value, preserve: bool, is_object: bool) -> MapType {
         let mut fields = BTreeMap::new();
-        for (name, property) in node
-            .get("properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (name, property) in node.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let own_type = is_object && ["apiVersion", "kind", "metadata"].contains(&name.as_str());
             if !own_type {
                 let kind = self.read(property, preserve);
@@ -158,13 +150,7 @@ impl<'a> Reader<'a> {
         });
         let meta = self.object_meta();
         for (name, kind) in [("apiVersion", text), ("kind", text), ("metadata", meta)] {
-            fields.insert(
-                name.to_owned(),
-                Field {
-                    kind,
-                    default: None,
-                },
-            );
+            fields.insert(name.to_owned(), Field { kind, default: None });
         }
     }
 
@@ -199,11 +185,7 @@ fn flag(node: &Value, extension: &str) -> bool {
 /// The name of a `$ref`'s component; it may be wrapped in `allOf` so that a default can stand
 /// beside it.
 fn reference(node: &Value) -> Option<&str> {
-    let wrapped = match node
-        .get("allOf")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-    {
+    let wrapped = match node.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
         Some([only]) => only.get("$ref"),
         _ => None,
     };
@@ -229,15 +211,10 @@ fn map_relationship(node: &Value) -> Option<bool> {
 
 fn list_relationship(node: &Value) -> ListRelationship {
     let text = |name: &str| node.get(name).and_then(Value::as_str);
-    match (
-        text("x-kubernetes-list-type"),
-        text("x-kubernetes-patch-strategy"),
-    ) {
+    match (text("x-kubernetes-list-type"), text("x-kubernetes-patch-strategy")) {
         (Some("set"), _) => ListRelationship::Set,
         (Some("map"), _) => {
-            let keys = node
-                .get("x-kubernetes-list-map-keys")
-                .and_then(Value::as_array);
+            let keys = node.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
             let keys = keys.into_iter().flatten().filter_map(Value::as_str);
             keyed(keys.map(str::to_owned).collect())
         }
@@ -349,19 +326,10 @@ mod tests {
         let map = schema.atom(root).map.as_ref().expect("a map");
         let tree = map.fields["tree"].kind;
         assert_eq!(
-            schema
-                .atom(tree)
-                .map
-                .as_ref()
-                .and_then(|map| map.field("next")),
+            schema.atom(tree).map.as_ref().and_then(|map| map.field("next")),
             Some(tree)
         );
         assert_eq!(map.fields["lost"].kind, TypeId::DEDUCED);
-        assert!(
-            field(&schema, root, "whole")
-                .map
-                .as_ref()
-                .is_some_and(|map| map.atomic)
-        );
+        assert!(field(&schema, root, "whole").map.as_ref().is_some_and(|map| map.atomic));
     }
 }

@@ -57,8 +57,7 @@ impl PathElement {
                 Ok(Some(Self::Value(value)))
             }
             b'k' => {
-                let fields: Map<String, Value> =
-                    serde_json::from_str(content).map_err(|e| e.to_string())?;
+                let fields: Map<String, Value> = serde_json::from_str(content).map_err(|e| e.to_string())?;
                 Ok(Some(Self::key(fields.into_iter().collect())))
             }
             b'i' => Ok(Some(Self::Index(
@@ -162,10 +161,7 @@ mod tests {
             PathElement::field("a"),
             PathElement::field("b"),
             PathElement::key(vec![("name".into(), json!("a"))]),
-            PathElement::key(vec![
-                ("protocol".into(), json!("TCP")),
-                ("port".into(), json!(80)),
-            ]),
+            PathElement::key(vec![("protocol".into(), json!("TCP")), ("port".into(), json!(80))]),
             PathElement::Value(json!(1)),
             PathElement::Value(json!("a<b")),
             PathElement::Value(json!(true)),
@@ -182,10 +178,7 @@ mod tests {
 
     #[test]
     fn key_fields_are_sorted() {
-        assert_eq!(
-            samples()[3].serialize(),
-            r#"k:{"port":80,"protocol":"TCP"}"#
-        );
+        assert_eq!(samples()[3].serialize(), r#"k:{"port":80,"protocol":"TCP"}"#);
     }
 
     #[test]
@@ -198,11 +191,7 @@ mod tests {
 
     #[test]
     fn text_is_what_conflicts_show() {
-        let path = [
-            PathElement::field("spec"),
-            samples()[3].clone(),
-            samples()[5].clone(),
-        ];
+        let path = [PathElement::field("spec"), samples()[3].clone(), samples()[5].clone()];
         assert_eq!(path_text(&path), r#".spec[port=80,protocol="TCP"][="a<b"]"#);
     }
 

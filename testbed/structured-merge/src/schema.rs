@@ -92,10 +92,7 @@ impl MapType {
     /// The type of a field, declared or not.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<TypeId> {
-        self.fields
-            .get(name)
-            .map(|field| field.kind)
-            .or(self.element)
+        self.fields.get(name).map(|field| field.kind).or(self.element)
     }
 }
 
@@ -114,10 +111,7 @@ impl Default for Schema {
             }),
         };
         Self {
-            atoms: vec![
-                untyped(TypeId::UNTYPED, true),
-                untyped(TypeId::DEDUCED, false),
-            ],
+            atoms: vec![untyped(TypeId::UNTYPED, true), untyped(TypeId::DEDUCED, false)],
         }
     }
 }
@@ -146,8 +140,7 @@ impl Schema {
         map.fields.is_empty()
             && map.element.is_some_and(|element| {
                 element == TypeId::DEDUCED
-                    || (element != TypeId::UNTYPED
-                        && self.atom(element).scalar == Some(Scalar::Untyped))
+                    || (element != TypeId::UNTYPED && self.atom(element).scalar == Some(Scalar::Untyped))
             })
     }
 
@@ -160,14 +153,8 @@ impl Schema {
         for node in set.nodes() {
             let map = atom.and_then(|atom| atom.map.as_ref());
             let (named, below) = match (&node.element, map) {
-                (PathElement::Field(name), Some(map)) => {
-                    (map.fields.contains_key(name), map.field(name))
-                }
-                (PathElement::Key(_), _) => (
-                    false,
-                    atom.and_then(|atom| atom.list.as_ref())
-                        .map(|list| list.element),
-                ),
+                (PathElement::Field(name), Some(map)) => (map.fields.contains_key(name), map.field(name)),
+                (PathElement::Key(_), _) => (false, atom.and_then(|atom| atom.list.as_ref()).map(|list| list.element)),
                 _ => (false, None),
             };
             let children = &node.subtree.children;

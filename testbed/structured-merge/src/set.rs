@@ -108,8 +108,7 @@ impl Set {
     }
 
     fn find(&self, element: &PathElement) -> Result<usize, usize> {
-        self.nodes
-            .binary_search_by(|node| node.element.cmp(element))
+        self.nodes.binary_search_by(|node| node.element.cmp(element))
     }
 
     /// What the set says about an element of its first level.
@@ -206,11 +205,7 @@ impl Set {
         })
     }
 
-    fn combine(
-        &self,
-        other: &Self,
-        join: impl Fn(Option<&Subtree>, Option<&Subtree>) -> Subtree,
-    ) -> Self {
+    fn combine(&self, other: &Self, join: impl Fn(Option<&Subtree>, Option<&Subtree>) -> Subtree) -> Self {
         let (mut mine, mut theirs) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
         let mut nodes = Vec::with_capacity(self.nodes.len());
         loop {
@@ -220,16 +215,8 @@ impl Set {
                 (None, Some(_)) => Ordering::Greater,
                 (Some(a), Some(b)) => a.element.cmp(&b.element),
             };
-            let a = if order == Ordering::Greater {
-                None
-            } else {
-                mine.next()
-            };
-            let b = if order == Ordering::Less {
-                None
-            } else {
-                theirs.next()
-            };
+            let a = if order == Ordering::Greater { None } else { mine.next() };
+            let b = if order == Ordering::Less { None } else { theirs.next() };
             let subtree = join(a.map(|n| &n.subtree), b.map(|n| &n.subtree));
             if let (false, Some(node)) = (subtree.is_empty(), a.or(b)) {
                 nodes.push(Node {
@@ -251,11 +238,7 @@ impl Set {
             visit(path);
             path.pop();
         }
-        for node in self
-            .nodes
-            .iter()
-            .filter(|node| !node.subtree.children.is_empty())
-        {
+        for node in self.nodes.iter().filter(|node| !node.subtree.children.is_empty()) {
             path.push(node.element.clone());
             node.subtree.children.walk(path, visit);
             path.pop();
@@ -286,21 +269,9 @@ mod tests {
         for (name, got, want) in [
             ("union", a.union(&b), set(&["a", "a.b", "c.d", "c.e"])),
             ("intersection", a.intersection(&b), set(&["a"])),
-            (
-                "difference keeps children",
-                a.difference(&b),
-                set(&["a.b", "c.d"]),
-            ),
-            (
-                "recursive takes children",
-                a.recursive_difference(&b),
-                set(&["c.d"]),
-            ),
-            (
-                "nothing is left of itself",
-                a.difference(&a),
-                Set::default(),
-            ),
+            ("difference keeps children", a.difference(&b), set(&["a.b", "c.d"])),
+            ("recursive takes children", a.recursive_difference(&b), set(&["c.d"])),
+            ("nothing is left of itself", a.difference(&a), Set::default()),
         ] {
             assert_eq!(got, want, "{name}");
         }

@@ -84,31 +84,18 @@ impl Story {
         }
     }
 
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "cases read better without the borrow"
-    )]
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better without the borrow")]
     fn apply(&mut self, who: &str, spec: Value) -> Result<&Value, MergeError> {
         self.apply_object(who, &widget(&spec), false)
     }
 
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "cases read better without the borrow"
-    )]
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better without the borrow")]
     fn force(&mut self, who: &str, spec: Value) -> Result<&Value, MergeError> {
         self.apply_object(who, &widget(&spec), true)
     }
 
-    fn apply_object(
-        &mut self,
-        who: &str,
-        object: &Value,
-        force: bool,
-    ) -> Result<&Value, MergeError> {
-        let result = self
-            .manager
-            .apply(self.live.as_ref(), object, &writer(who), force)?;
+    fn apply_object(&mut self, who: &str, object: &Value, force: bool) -> Result<&Value, MergeError> {
+        let result = self.manager.apply(self.live.as_ref(), object, &writer(who), force)?;
         Ok(self.live.insert(result))
     }
 
@@ -124,9 +111,7 @@ impl Story {
     }
 
     fn spec(&self) -> Value {
-        self.live
-            .as_ref()
-            .map_or(Value::Null, |live| live["spec"].clone())
+        self.live.as_ref().map_or(Value::Null, |live| live["spec"].clone())
     }
 
     /// `fieldsV1` of a manager, below `f:spec` where that is all it owns.
@@ -144,10 +129,7 @@ impl Story {
 /// The paths a refused apply names.
 fn conflicts(result: Result<&Value, MergeError>) -> Vec<String> {
     match result {
-        Err(MergeError::Conflicts(conflicts)) => conflicts
-            .iter()
-            .map(|conflict| conflict.cause().field)
-            .collect(),
+        Err(MergeError::Conflicts(conflicts)) => conflicts.iter().map(|conflict| conflict.cause().field).collect(),
         other => panic!("expected conflicts, got {other:?}"),
     }
 }

@@ -23,12 +23,7 @@ pub(super) fn seconds(text: &str) -> Option<i64> {
     }
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    if !(1..=12).contains(&month)
-        || !(1..=31).contains(&day)
-        || hour > 23
-        || minute > 59
-        || second > 59
-    {
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     let zone = text.get(19..)?;
@@ -66,22 +61,14 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 fn format(seconds: i64) -> String {
-    let (date, time) = (
-        seconds.div_euclid(86_400) + 719_468,
-        seconds.rem_euclid(86_400),
-    );
+    let (date, time) = (seconds.div_euclid(86_400) + 719_468, seconds.rem_euclid(86_400));
     let era = date.div_euclid(146_097);
     let day_of_era = date.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
@@ -95,21 +82,9 @@ mod tests {
     fn times_are_normalized_to_utc_seconds() {
         for (text, since_epoch, utc) in [
             ("1970-01-01T00:00:00Z", 0, "1970-01-01T00:00:00Z"),
-            (
-                "2024-02-29T23:59:59.123Z",
-                1_709_251_199,
-                "2024-02-29T23:59:59Z",
-            ),
-            (
-                "2024-03-01T00:30:00+01:00",
-                1_709_249_400,
-                "2024-02-29T23:30:00Z",
-            ),
-            (
-                "0001-01-01T00:00:00Z",
-                -62_135_596_800,
-                "0001-01-01T00:00:00Z",
-            ),
+            ("2024-02-29T23:59:59.123Z", 1_709_251_199, "2024-02-29T23:59:59Z"),
+            ("2024-03-01T00:30:00+01:00", 1_709_249_400, "2024-02-29T23:30:00Z"),
+            ("0001-01-01T00:00:00Z", -62_135_596_800, "0001-01-01T00:00:00Z"),
         ] {
             assert_eq!(seconds(text), Some(since_epoch), "{text}");
             assert_eq!(normalize(text).as_deref(), Some(utc), "{text}");

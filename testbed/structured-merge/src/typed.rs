@@ -53,9 +53,7 @@ impl fmt::Display for Mismatches {
             return write!(f, "{only}");
         }
         f.write_str("errors:")?;
-        self.0
-            .iter()
-            .try_for_each(|mismatch| write!(f, "\n  {mismatch}"))
+        self.0.iter().try_for_each(|mismatch| write!(f, "\n  {mismatch}"))
     }
 }
 
@@ -106,10 +104,7 @@ impl Forms {
             map: false,
         };
         match value {
-            Some(Value::Number(_) | Value::String(_) | Value::Bool(_)) if all.scalar => Self {
-                scalar: true,
-                ..none
-            },
+            Some(Value::Number(_) | Value::String(_) | Value::Bool(_)) if all.scalar => Self { scalar: true, ..none },
             Some(Value::Array(_)) if all.list => Self { list: true, ..none },
             Some(Value::Object(_)) if all.map => Self { map: true, ..none },
             _ => all,
@@ -162,26 +157,15 @@ fn item_element(schema: &Schema, list: &ListType, item: &Value) -> Result<PathEl
         ListRelationship::Atomic => Err("invalid indexing of non-associative list".to_owned()),
         ListRelationship::Map(keys) => keyed_element(schema, list, keys, item),
         ListRelationship::Set => match item {
-            Value::Object(_) => {
-                Err("associative list without keys has an element that's a map type".to_owned())
-            }
-            Value::Array(_) => {
-                Err("not supported: associative list with lists as elements".to_owned())
-            }
-            Value::Null => Err(
-                "associative list without keys has an element that's an explicit null".to_owned(),
-            ),
+            Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
+            Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
+            Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
             scalar => Ok(PathElement::Value(scalar.clone())),
         },
     }
 }
 
-fn keyed_element(
-    schema: &Schema,
-    list: &ListType,
-    keys: &[String],
-    item: &Value,
-) -> Result<PathElement, String> {
+fn keyed_element(schema: &Schema, list: &ListType, keys: &[String], item: &Value) -> Result<PathElement, String> {
     let fields = match item {
         Value::Object(fields) => fields,
         Value::Null => {
@@ -205,10 +189,7 @@ fn keyed_element(
         }
     }
     if found.is_empty() {
-        let keys: Vec<_> = keys
-            .iter()
-            .map(|key| aplomb_go_compat::quote(key))
-            .collect();
+        let keys: Vec<_> = keys.iter().map(|key| aplomb_go_compat::quote(key)).collect();
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
             keys.join(" ")

@@ -87,12 +87,7 @@ impl Types {
     ///
     /// # Errors
     /// What does not fit.
-    pub fn check(
-        &self,
-        version: &str,
-        value: &Value,
-        allow_duplicates: bool,
-    ) -> Result<(), Mismatches> {
+    pub fn check(&self, version: &str, value: &Value, allow_duplicates: bool) -> Result<(), Mismatches> {
         match self.versions.get(version) {
             Some((schema, root)) => typed::validate(schema, *root, value, allow_duplicates),
             None => Ok(()),
@@ -124,8 +119,7 @@ impl Types {
         if let Value::Object(map) = &mut value {
             map.insert("apiVersion".to_owned(), to.into());
         }
-        typed::validate(schema, root, &value, false)
-            .map_err(|why| ConvertError::Other(why.to_string()))?;
+        typed::validate(schema, root, &value, false).map_err(|why| ConvertError::Other(why.to_string()))?;
         Ok(Object {
             version: to.to_owned(),
             value: Cow::Owned(value),
@@ -156,16 +150,9 @@ impl Types {
     ///
     /// # Errors
     /// An object that does not fit its type.
-    pub fn merge(
-        &self,
-        live: &Object<'_>,
-        applied: &Object<'_>,
-    ) -> Result<Object<'static>, String> {
-        let (schema, root) = self
-            .get(&live.version)
-            .map_err(|_| "no such version".to_owned())?;
-        let value = typed::merge(schema, root, &live.value, &applied.value)
-            .map_err(|why| why.to_string())?;
+    pub fn merge(&self, live: &Object<'_>, applied: &Object<'_>) -> Result<Object<'static>, String> {
+        let (schema, root) = self.get(&live.version).map_err(|_| "no such version".to_owned())?;
+        let value = typed::merge(schema, root, &live.value, &applied.value).map_err(|why| why.to_string())?;
         Ok(Object {
             version: live.version.clone(),
             value: Cow::Owned(value),

@@ -86,10 +86,7 @@ impl Updater<'_> {
     ) -> Result<Managers> {
         let managers = self.reconcile(live, managers)?;
         let (mut managers, changes) = self.resolve(live, new, managers, manager, true)?;
-        let mine = managers
-            .remove(manager)
-            .map(|owned| owned.set)
-            .unwrap_or_default();
+        let mine = managers.remove(manager).map(|owned| owned.set).unwrap_or_default();
         let set = mine
             .difference(&changes.removed)
             .union(&changes.modified)
@@ -138,9 +135,7 @@ impl Updater<'_> {
             },
         );
         let needed = |last: &VersionedSet| {
-            let converted = managers
-                .values()
-                .any(|other| other.api_version != config.version);
+            let converted = managers.values().any(|other| other.api_version != config.version);
             !last.set.is_empty() && (converted || Self::drops_something(last, &managers[manager]))
         };
         let merged = match last.filter(needed) {
@@ -242,12 +237,7 @@ impl Updater<'_> {
         Ok(changes.without(self.ignored.get(&new.version)))
     }
 
-    fn compare_in(
-        &self,
-        version: &str,
-        old: &Object<'_>,
-        new: &Object<'_>,
-    ) -> Result<Option<Comparison>> {
+    fn compare_in(&self, version: &str, old: &Object<'_>, new: &Object<'_>) -> Result<Option<Comparison>> {
         let in_version = |object, what| match self.types.convert(object, version) {
             Err(ConvertError::Missing) => Ok(None),
             converted => converted.map(Some).map_err(failed(what)),
@@ -316,9 +306,7 @@ impl Updater<'_> {
         for (version, set) in owned {
             let what = |which: &str| {
                 let step = "failed to prune fields: failed add back owned items";
-                failed(format!(
-                    "{step}: failed to convert {which} object at version {version}"
-                ))
+                failed(format!("{step}: failed to convert {which} object at version {version}"))
             };
             merged = match self.types.convert(&merged, version) {
                 Err(ConvertError::Missing) => continue,

@@ -14,13 +14,9 @@ use aplomb_go_compat as go;
 pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => compare_numbers(x, y) == Ordering::Equal,
-        (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| equal(x, y))
-        }
+        (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| equal(x, y)),
         (Value::Object(x), Value::Object(y)) => {
-            x.len() == y.len()
-                && x.iter()
-                    .all(|(key, x)| y.get(key).is_some_and(|y| equal(x, y)))
+            x.len() == y.len() && x.iter().all(|(key, x)| y.get(key).is_some_and(|y| equal(x, y)))
         }
         (x, y) => x == y,
     }
@@ -53,18 +49,13 @@ fn rank(value: &Value) -> u8 {
 fn compare_numbers(a: &Number, b: &Number) -> Ordering {
     match (a.as_i64(), b.as_i64()) {
         (Some(x), Some(y)) => x.cmp(&y),
-        _ => a
-            .as_f64()
-            .partial_cmp(&b.as_f64())
-            .unwrap_or(Ordering::Equal),
+        _ => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
     }
 }
 
 fn compare_lists(a: &[Value], b: &[Value]) -> Ordering {
     let items = a.iter().zip(b).map(|(x, y)| compare(x, y));
-    items
-        .fold(Ordering::Equal, Ordering::then)
-        .then(a.len().cmp(&b.len()))
+    items.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
 }
 
 fn compare_maps(a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
@@ -75,9 +66,7 @@ fn compare_maps(a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
         .iter()
         .zip(&right)
         .map(|(x, y)| x.0.cmp(y.0).then_with(|| compare(x.1, y.1)));
-    items
-        .fold(Ordering::Equal, Ordering::then)
-        .then(a.len().cmp(&b.len()))
+    items.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
 }
 
 /// The value as a path shows it: `[name="a"]`.
@@ -91,10 +80,7 @@ pub fn text(value: &Value) -> String {
         Value::Array(items) => {
             format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(","))
         }
-        Value::Object(map) => map
-            .iter()
-            .map(|(k, v)| format!("{k}={}", text(v)))
-            .collect(),
+        Value::Object(map) => map.iter().map(|(k, v)| format!("{k}={}", text(v))).collect(),
     }
 }
 
@@ -116,16 +102,10 @@ pub fn go_value(value: &Value) -> String {
         Value::Number(n) => number_text(n),
         Value::String(s) => s.clone(),
         Value::Array(items) => {
-            format!(
-                "[{}]",
-                items.iter().map(go_value).collect::<Vec<_>>().join(" ")
-            )
+            format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" "))
         }
         Value::Object(map) => {
-            let fields: Vec<_> = map
-                .iter()
-                .map(|(k, v)| format!("{k}:{}", go_value(v)))
-                .collect();
+            let fields: Vec<_> = map.iter().map(|(k, v)| format!("{k}:{}", go_value(v))).collect();
             format!("map[{}]", fields.join(" "))
         }
     }
@@ -182,14 +162,7 @@ mod tests {
 
     #[test]
     fn types_have_an_order() {
-        let sorted = [
-            json!(1),
-            json!("a"),
-            json!(false),
-            json!([]),
-            json!({}),
-            json!(null),
-        ];
+        let sorted = [json!(1), json!("a"), json!(false), json!([]), json!({}), json!(null)];
         for pair in sorted.windows(2) {
             assert_eq!(compare(&pair[0], &pair[1]), Ordering::Less, "{pair:?}");
         }
@@ -205,9 +178,6 @@ mod tests {
             go_syntax(&value),
             r#"map[string]interface {}{"a":[]interface {}{"x", 1, interface {}(nil)}}"#
         );
-        assert_eq!(
-            text(&json!({"a": ["x", true, 1e6]})),
-            r#"a=["x",true,1e+06]"#
-        );
+        assert_eq!(text(&json!({"a": ["x", true, 1e6]})), r#"a=["x",true,1e+06]"#);
     }
 }

@@ -101,10 +101,7 @@ pub fn install(seed: u64, epoch: Duration, elapsed: Elapsed) -> Guard {
         random: seed,
     };
     let previous = ACTIVE.with(|active| active.borrow_mut().replace(source));
-    assert!(
-        previous.is_none(),
-        "virtual time is already installed on this thread"
-    );
+    assert!(previous.is_none(), "virtual time is already installed on this thread");
     Guard {
         this_thread_only: PhantomData,
     }

@@ -23,13 +23,10 @@ pub(crate) fn keep_linked() {
 /// Which virtual clock stands for a libc clock; CPU-time clocks stay real.
 fn virtual_clock(clock: clockid_t) -> Option<fn(&Virtual) -> Duration> {
     match clock {
-        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
-            Some(Virtual::realtime)
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => Some(Virtual::realtime),
+        libc::CLOCK_MONOTONIC | libc::CLOCK_MONOTONIC_COARSE | libc::CLOCK_MONOTONIC_RAW | libc::CLOCK_BOOTTIME => {
+            Some(Virtual::monotonic)
         }
-        libc::CLOCK_MONOTONIC
-        | libc::CLOCK_MONOTONIC_COARSE
-        | libc::CLOCK_MONOTONIC_RAW
-        | libc::CLOCK_BOOTTIME => Some(Virtual::monotonic),
         _ => None,
     }
 }
@@ -89,11 +86,7 @@ unsafe extern "C" fn getentropy(buffer: *mut c_void, length: size_t) -> c_int {
     }
     // SAFETY: as above. The kernel never cuts short a request of up to 256 bytes.
     let got = unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, 0) };
-    if usize::try_from(got) == Ok(length) {
-        0
-    } else {
-        -1
-    }
+    if usize::try_from(got) == Ok(length) { 0 } else { -1 }
 }
 
 /// Fills `buffer` from this thread's virtual source, if it has one.

@@ -16,11 +16,7 @@ fn nm(flags: &[&str], binary: &Path) -> String {
         .arg(binary)
         .output()
         .expect("nm (binutils) runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("symbol names are text")
 }
 
@@ -33,10 +29,7 @@ fn defined_in(binary: &Path) -> Vec<&'static str> {
         .lines()
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    INTERPOSED
-        .into_iter()
-        .filter(|symbol| names.contains(symbol))
-        .collect()
+    INTERPOSED.into_iter().filter(|symbol| names.contains(symbol)).collect()
 }
 
 fn release_binary() -> PathBuf {
@@ -54,11 +47,7 @@ fn this_test_binary_defines_all_three() {
         Box::new(|| Duration::ZERO),
     ));
     let this = std::env::current_exe().expect("a running test has a path");
-    assert_eq!(
-        defined_in(&this),
-        INTERPOSED,
-        "otherwise the check below could not see"
-    );
+    assert_eq!(defined_in(&this), INTERPOSED, "otherwise the check below could not see");
     let dynamic = nm(&["-P", "--defined-only", "--dynamic"], &this);
     assert!(dynamic.contains("getrandom T"), "{dynamic}");
 }
@@ -67,15 +56,6 @@ fn this_test_binary_defines_all_three() {
 #[ignore = "needs the release binary: run by make test"]
 fn the_release_binary_defines_none() {
     let binary = release_binary();
-    assert!(
-        binary.is_file(),
-        "no binary at {}: make build",
-        binary.display()
-    );
-    assert_eq!(
-        defined_in(&binary),
-        Vec::<&str>::new(),
-        "{}",
-        binary.display()
-    );
+    assert!(binary.is_file(), "no binary at {}: make build", binary.display());
+    assert_eq!(defined_in(&binary), Vec::<&str>::new(), "{}", binary.display());
 }

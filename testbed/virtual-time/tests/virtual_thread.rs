@@ -14,15 +14,11 @@ use aplomb_virtual_time::install;
 const EPOCH: Duration = Duration::from_secs(1_767_225_600);
 
 fn on_new_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    thread::spawn(run)
-        .join()
-        .expect("the thread does not panic")
+    thread::spawn(run).join().expect("the thread does not panic")
 }
 
 fn wall() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970")
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
 }
 
 fn hash_with_seed(seed: u64) -> u64 {
@@ -57,10 +53,7 @@ fn time_is_real_again_after_the_guard() {
     on_new_thread(|| {
         let before = wall();
         drop(install(1, EPOCH, Box::new(|| Duration::ZERO)));
-        assert!(
-            wall() >= before,
-            "the guard is gone, so the wall clock is the system's"
-        );
+        assert!(wall() >= before, "the guard is gone, so the wall clock is the system's");
     });
 }
 
@@ -102,15 +95,9 @@ fn entropy_is_drawn_from_the_seed_and_bounded_like_libc() {
 fn fill(length: usize) -> Vec<u8> {
     let mut bytes = vec![0_u8; length];
     // SAFETY: the pointer and length are those of one live, writable allocation.
-    assert_eq!(
-        unsafe { libc::getentropy(bytes.as_mut_ptr().cast(), length) },
-        0
-    );
+    assert_eq!(unsafe { libc::getentropy(bytes.as_mut_ptr().cast(), length) }, 0);
     let mut too_many = [0_u8; 257];
     // SAFETY: as above.
-    assert_eq!(
-        unsafe { libc::getentropy(too_many.as_mut_ptr().cast(), 257) },
-        -1
-    );
+    assert_eq!(unsafe { libc::getentropy(too_many.as_mut_ptr().cast(), 257) }, -1);
     bytes
 }

@@ -49,12 +49,7 @@ pub(super) fn std_sync(files: &[SourceFile]) -> Vec<Violation> {
 
 pub(super) fn kube_params(files: &[SourceFile]) -> Vec<Violation> {
     let pattern = r"\b((?:Patch|Post|Delete)Params)(?:::|\s*\{)";
-    product(
-        files,
-        pattern,
-        &WRITERS,
-        "write through the runtime's writer",
-    )
+    product(files, pattern, &WRITERS, "write through the runtime's writer")
 }
 
 pub(super) fn spawn(files: &[SourceFile]) -> Vec<Violation> {

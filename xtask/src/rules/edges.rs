@@ -71,16 +71,11 @@ pub(super) fn edges(files: &[SourceFile]) -> Vec<Violation> {
 fn wrong(name: &str, package: &Value) -> Vec<String> {
     let mut rows = TABLE.lines().filter_map(|row| row.split_once(':'));
     let Some((_, row)) = rows.find(|(it, _)| *it == name) else {
-        return vec![format!(
-            "{name} has no row in the table of xtask/src/rules/edges.rs"
-        )];
+        return vec![format!("{name} has no row in the table of xtask/src/rules/edges.rs")];
     };
     let (normal, besides) = row.split_once('|').unwrap_or((row, ""));
     let normal: BTreeSet<&str> = words(normal).collect();
-    let for_tests: BTreeSet<&str> = words(besides)
-        .chain(words(FOR_TESTS))
-        .chain([name])
-        .collect();
+    let for_tests: BTreeSet<&str> = words(besides).chain(words(FOR_TESTS)).chain([name]).collect();
     let mut wrong = Vec::new();
     for dependency in package["dependencies"].as_array().into_iter().flatten() {
         let on = short(dependency["name"].as_str().unwrap_or_default());

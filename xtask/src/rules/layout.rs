@@ -37,11 +37,7 @@ pub(super) fn path_attributes(files: &[SourceFile]) -> Vec<Violation> {
         for path in attribute.captures_iter(&file.uncommented) {
             if !path[1].contains("examples/") {
                 let line = path.get(1).map_or(1, |it| line_of(&file.text, it.start()));
-                found.push(Violation::new(
-                    file,
-                    line,
-                    "put the module where Rust looks for it",
-                ));
+                found.push(Violation::new(file, line, "put the module where Rust looks for it"));
             }
         }
     }
@@ -89,19 +85,11 @@ pub(super) fn small_files(files: &[SourceFile]) -> Vec<Violation> {
         .iter()
         .filter(|(file, _)| !listed().any(|(line, _)| has_reason(line, &file.path)));
     let mut found: Vec<Violation> = reasonless
-        .map(|(file, lines)| {
-            Violation::new(
-                file,
-                1,
-                format!("{lines} lines: merge it, or give a reason in {SMALL}"),
-            )
-        })
+        .map(|(file, lines)| Violation::new(file, 1, format!("{lines} lines: merge it, or give a reason in {SMALL}")))
         .collect();
     for (line, at) in listed() {
         if !small.iter().any(|(file, _)| has_reason(line, &file.path)) {
-            found.extend(list.map(|list| {
-                Violation::new(list, at, format!("not a small file with a reason: {line}"))
-            }));
+            found.extend(list.map(|list| Violation::new(list, at, format!("not a small file with a reason: {line}"))));
         }
     }
     found
@@ -122,10 +110,7 @@ pub(super) fn forbid_unsafe(files: &[SourceFile]) -> Vec<Violation> {
     });
     let forbid = regex(r"#!\[(forbid\(unsafe_code\))\]");
     roots
-        .filter(|file| {
-            !file.path.starts_with("testbed/virtual-time/")
-                && matches(file, &file.code, &forbid).is_empty()
-        })
+        .filter(|file| !file.path.starts_with("testbed/virtual-time/") && matches(file, &file.code, &forbid).is_empty())
         .map(|file| Violation::new(file, 1, "add #![forbid(unsafe_code)]"))
         .collect()
 }

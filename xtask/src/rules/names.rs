@@ -50,11 +50,8 @@ pub(super) fn unique_types(files: &[SourceFile]) -> Vec<Violation> {
                     _ if ONCE_PER_MODULE.contains(&name) => format!("{}/{name}", module(file)),
                     _ => format!("{scope}{name}"),
                 };
-                let mut violation = Violation::new(
-                    file,
-                    line,
-                    format!("{name} is defined elsewhere too: name what it is"),
-                );
+                let mut violation =
+                    Violation::new(file, line, format!("{name} is defined elsewhere too: name what it is"));
                 violation.key.clone_from(&key);
                 defined.entry(key).or_default().push(violation);
             }
@@ -74,9 +71,7 @@ fn module(file: &SourceFile) -> &str {
 /// Names of types and modules that only their author understands.
 pub(super) fn banned_names(files: &[SourceFile]) -> Vec<Violation> {
     let mut found = Vec::new();
-    let ours = |file: &&SourceFile| {
-        file.is_rust() && file.path.contains("/src/") && !file.path.starts_with("xtask/")
-    };
+    let ours = |file: &&SourceFile| file.is_rust() && file.path.contains("/src/") && !file.path.starts_with("xtask/");
     for file in files.iter().filter(ours) {
         let inside = file.path.split("/src/").nth(1).unwrap_or_default();
         let modules = inside.trim_end_matches(".rs").split('/');
@@ -89,13 +84,9 @@ pub(super) fn banned_names(files: &[SourceFile]) -> Vec<Violation> {
         }
         for (line, text) in file.production(&file.code) {
             let types = TYPE.captures_iter(text).filter_map(|it| it.get(2));
-            let banned =
-                types.filter(|name| TYPES.split_whitespace().any(|it| it == name.as_str()));
+            let banned = types.filter(|name| TYPES.split_whitespace().any(|it| it == name.as_str()));
             found.extend(banned.map(|name| {
-                let todo = format!(
-                    "rename the type {}: a type is a noun of the domain",
-                    name.as_str()
-                );
+                let todo = format!("rename the type {}: a type is a noun of the domain", name.as_str());
                 Violation::new(file, line, todo)
             }));
         }
@@ -120,8 +111,7 @@ pub(super) fn metric_names(files: &[SourceFile]) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.is_product()) {
         let names = matches(file, &file.uncommented, &registered).into_iter();
-        let parts =
-            names.filter(|(_, name)| !PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
+        let parts = names.filter(|(_, name)| !PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
         let prefixes = matches(file, &file.code, &prefixed);
         found.extend(parts.chain(prefixes).map(|(line, name)| {
             Violation::new(

@@ -24,19 +24,15 @@ const APART: [&str; 5] = [
 /// Each banned word of a line, as it is written there.
 fn banned(line: &str) -> Vec<&str> {
     let bytes = line.as_bytes();
-    let joins = |at: Option<&u8>| {
-        at.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
-    };
+    let joins = |at: Option<&u8>| at.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
     let mut found = Vec::new();
     for pattern in BANNED.iter() {
         for word in pattern.find_iter(line) {
-            let alone = !joins(word.start().checked_sub(1).and_then(|at| bytes.get(at)))
-                && !joins(bytes.get(word.end()));
+            let alone =
+                !joins(word.start().checked_sub(1).and_then(|at| bytes.get(at))) && !joins(bytes.get(word.end()));
             // "it is no." is an answer.
-            let before_word = bytes.get(word.end()) == Some(&b' ')
-                && bytes
-                    .get(word.end() + 1)
-                    .is_some_and(u8::is_ascii_alphabetic);
+            let before_word =
+                bytes.get(word.end()) == Some(&b' ') && bytes.get(word.end() + 1).is_some_and(u8::is_ascii_alphabetic);
             if alone && (before_word || !pattern.as_str().ends_with(" no")) {
                 found.push(word.as_str());
             }
@@ -62,27 +58,16 @@ pub(super) fn banned_words(files: &[SourceFile]) -> Vec<Violation> {
         };
         if file.is_rust() {
             for (line, piece) in &file.prose {
-                piece
-                    .lines()
-                    .zip(*line..)
-                    .for_each(|(text, line)| look(line, text));
+                piece.lines().zip(*line..).for_each(|(text, line)| look(line, text));
             }
             continue;
         }
-        if file
-            .text
-            .contains("gateway.networking.k8s.io/bundle-version")
-            || file.path.starts_with('(')
-        {
+        if file.text.contains("gateway.networking.k8s.io/bundle-version") || file.path.starts_with('(') {
             continue;
         }
-        let is_yaml = [".yaml", ".yml", ".tpl"]
-            .iter()
-            .any(|end| file.path.ends_with(end));
+        let is_yaml = [".yaml", ".yml", ".tpl"].iter().any(|end| file.path.ends_with(end));
         let is_said = |line: &str| {
-            let said = line.trim_start().starts_with('#')
-                || line.contains("description:")
-                || line.contains(" #");
+            let said = line.trim_start().starts_with('#') || line.contains("description:") || line.contains(" #");
             said || !key.is_match(line)
         };
         let lines = file.text.lines().zip(1..);
@@ -103,9 +88,7 @@ pub(super) fn commit_subjects(files: &[SourceFile]) -> Vec<Violation> {
                 .map(|word| format!("say it without {word:?}"))
                 .collect();
             if !subject.is_match(line) {
-                todo.push(
-                    "begin with the area and an imperative: `runtime: drop the curve`".to_owned(),
-                );
+                todo.push("begin with the area and an imperative: `runtime: drop the curve`".to_owned());
             }
             found.extend(
                 todo.into_iter()

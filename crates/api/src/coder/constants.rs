@@ -22,11 +22,7 @@ pub fn truncate_name(name: &str, most: usize) -> String {
         return name.to_owned();
     }
     let digest = Sha256::digest(name.as_bytes());
-    let hash: String = digest
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     let mut end = most.saturating_sub(hash.len() + 1);
     while !name.is_char_boundary(end) {
         end -= 1;
@@ -40,11 +36,7 @@ pub fn truncate_name(name: &str, most: usize) -> String {
 #[must_use]
 pub fn owner_suffix(uid: &str) -> String {
     let digest = Sha256::digest(uid.as_bytes());
-    digest
-        .iter()
-        .take(4)
-        .map(|it| format!("{it:02x}"))
-        .collect()
+    digest.iter().take(4).map(|it| format!("{it:02x}")).collect()
 }
 
 /// The name of the key that an object creates after `sequence` others of the same `base`. It contains the mark

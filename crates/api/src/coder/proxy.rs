@@ -76,11 +76,7 @@ pub struct CoderWorkspaceProxySpec {
     pub service: ProxyServiceSpec,
     /// The URL of the primary server, for a proxy that is already registered. Requires
     /// `proxySessionTokenSecretRef`. Either these two or `bootstrap`.
-    #[serde(
-        rename = "primaryAccessURL",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "primaryAccessURL", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::url")]
     pub primary_access_url: Option<String>,
     /// The token of a proxy that is already registered.

@@ -101,11 +101,7 @@ pub(super) fn tags(_: &mut SchemaGenerator) -> Schema {
     map_schema(
         32,
         &with_description("The tag's value.", string_schema(0, 256, &[])),
-        &[
-            validation::TAG_KEYS,
-            validation::TAG_SIGNS,
-            validation::TAG_SCOPE,
-        ],
+        &[validation::TAG_KEYS, validation::TAG_SIGNS, validation::TAG_SCOPE],
     )
 }
 

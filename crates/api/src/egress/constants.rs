@@ -105,9 +105,7 @@ pub mod reasons {
 }
 
 /// Why the floating IP was moved.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum MoveCause {
     /// It was on no server, or on one that was never a candidate.
     Unassigned,

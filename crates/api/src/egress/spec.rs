@@ -196,10 +196,7 @@ pub struct PinSpec {
 pub struct PreparedSpec {
     /// Their namespace. Default: the operator's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 63),
-        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub namespace: Option<String>,
     /// Their labels.
     #[schemars(schema_with = "schema::selector")]

@@ -126,9 +126,7 @@ pub struct SuspectStatus {
 }
 
 /// The problem of a gateway.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Suspicion {
     /// Its health check fails.
     Unhealthy,
@@ -162,9 +160,7 @@ pub struct BudgetStatus {
 }
 
 /// The level of a remaining rate limit.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum BudgetLevel {
     /// Enough for all uses.
     #[default]

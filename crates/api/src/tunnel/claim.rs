@@ -14,21 +14,9 @@ use super::{schema, validation};
     plural = "hostnameclaims",
     derive = "PartialEq",
     doc = "The claim of one HTTPProxy on the hostname it is named after. The operator writes it.",
-    printcolumn(
-        name = "Namespace",
-        type_ = "string",
-        json_path = ".spec.claimant.namespace"
-    ),
-    printcolumn(
-        name = "HTTPProxy",
-        type_ = "string",
-        json_path = ".spec.claimant.name"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Namespace", type_ = "string", json_path = ".spec.claimant.namespace"),
+    printcolumn(name = "HTTPProxy", type_ = "string", json_path = ".spec.claimant.name"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(validation = validation::CLAIM_STAYS)]
 #[serde(rename_all = "camelCase")]

@@ -7,9 +7,7 @@ use super::constants::CONTROLLER;
 use super::schema;
 
 /// What connectors of a class use and accept.
-#[derive(
-    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema,
-)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "aplomb.dev",
     version = "v1alpha1",
@@ -20,11 +18,7 @@ use super::schema;
     derive = "PartialEq",
     doc = "What connectors of a class use and accept.",
     printcolumn(name = "Domain", type_ = "string", json_path = ".spec.domain"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectorClassSpec {

@@ -145,9 +145,7 @@ pub struct PublicKey {
 }
 
 /// A UDP socket.
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointAddress {
     /// The IP address.
     #[schemars(schema_with = "schema::ip")]

@@ -39,15 +39,11 @@ pub fn split_canonical(hostname: &str) -> Option<(&str, &str)> {
 /// Whether a hostname has the form of a platform hostname under `domain`. Such hostnames cannot be claimed.
 #[must_use]
 pub fn is_canonical(hostname: &str, domain: &str) -> bool {
-    let Some(label) = hostname
-        .strip_suffix(domain)
-        .and_then(|rest| rest.strip_suffix('.'))
-    else {
+    let Some(label) = hostname.strip_suffix(domain).and_then(|rest| rest.strip_suffix('.')) else {
         return false;
     };
     label.strip_prefix('t').is_some_and(|rest| {
-        rest.len() == CANONICAL_LABEL_LENGTH
-            && rest.bytes().all(|byte| BASE32_ALPHABET.contains(&byte))
+        rest.len() == CANONICAL_LABEL_LENGTH && rest.bytes().all(|byte| BASE32_ALPHABET.contains(&byte))
     })
 }
 
@@ -156,16 +152,10 @@ mod tests {
         let name = canonical_hostname(uid, "tunnels.example.com");
         assert!(is_canonical(&name, "tunnels.example.com"), "{name}");
         assert_eq!(name, canonical_hostname(uid, "tunnels.example.com"));
-        assert!(!is_canonical(
-            "app.tunnels.example.com",
-            "tunnels.example.com"
-        ));
+        assert!(!is_canonical("app.tunnels.example.com", "tunnels.example.com"));
         assert!(!is_canonical(&name, "example.com"));
         let label = canonical_label(uid);
-        assert_eq!(
-            split_canonical(&name),
-            Some((&*label, "tunnels.example.com"))
-        );
+        assert_eq!(split_canonical(&name), Some((&*label, "tunnels.example.com")));
         for other in ["app.tunnels.example.com", "localhost", ".", "", &label] {
             assert_eq!(split_canonical(other), None, "{other}");
         }

@@ -9,9 +9,7 @@ use super::schema;
 
 /// One gateway process, what it serves and when it was last alive. The process writes it like a Lease:
 /// heartbeat and acknowledgement are one write.
-#[derive(
-    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema,
-)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "aplomb.dev",
     version = "v1alpha1",
@@ -25,11 +23,7 @@ use super::schema;
     printcolumn(name = "Listen", type_ = "string", json_path = ".spec.listen"),
     printcolumn(name = "Tunnels", type_ = "integer", json_path = ".spec.tunnels"),
     printcolumn(name = "Renewed", type_ = "date", json_path = ".spec.renewTime"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayReplicaSpec {

@@ -21,11 +21,7 @@ pub(super) fn domain(_: &mut SchemaGenerator) -> Schema {
     string_schema(
         1,
         253,
-        &[
-            validation::NO_WILDCARD,
-            validation::NO_IP,
-            validation::DOMAIN,
-        ],
+        &[validation::NO_WILDCARD, validation::NO_IP, validation::DOMAIN],
     )
 }
 
@@ -109,11 +105,7 @@ pub(super) fn endpoint_ids(generator: &mut SchemaGenerator) -> Schema {
 /// Networks.
 pub(super) fn networks(_: &mut SchemaGenerator) -> Schema {
     let description = "A network in CIDR notation, like 10.20.0.0/16.";
-    set_schema(
-        64,
-        description,
-        string_schema(1, 43, &[validation::NETWORK]),
-    )
+    set_schema(64, description, string_schema(1, 43, &[validation::NETWORK]))
 }
 
 /// An address and a port.

@@ -94,7 +94,6 @@ pub(crate) async fn all_fields(lab: Lab) {
     });
     for spec in [registered, direct] {
         let created = lab.create(PROXY, "eu.west", &spec).await;
-        serde_json::from_value::<CoderWorkspaceProxySpec>(created.expect("accepted"))
-            .expect("understood");
+        serde_json::from_value::<CoderWorkspaceProxySpec>(created.expect("accepted")).expect("understood");
     }
 }

@@ -12,9 +12,7 @@ fn env(name: &str) -> Value {
 
 fn shared_refusals() -> Vec<Refusal> {
     let source = |value: Value| json!({ "extraEnv": [{ "name": "A", "valueFrom": value }] });
-    let many: Vec<Value> = (0..65)
-        .map(|n| json!({ "name": format!("A{n}") }))
-        .collect();
+    let many: Vec<Value> = (0..65).map(|n| json!({ "name": format!("A{n}") })).collect();
     let name = "spec.extraEnv[1].name";
     vec![
         (env(""), name, "at least 1"),
@@ -42,16 +40,8 @@ fn shared_refusals() -> Vec<Refusal> {
         (json!({ "image": "" }), "spec.image", "at least 1"),
         (json!({ "image": "a b" }), "spec.image", "without spaces"),
         (json!({ "image": "a".repeat(1025) }), "spec.image", "1024"),
-        (
-            json!({ "extraArgs": vec!["-v"; 65] }),
-            "spec.extraArgs",
-            "at most 64",
-        ),
-        (
-            json!({ "extraArgs": ["a".repeat(4097)] }),
-            "spec.extraArgs[0]",
-            "4096",
-        ),
+        (json!({ "extraArgs": vec!["-v"; 65] }), "spec.extraArgs", "at most 64"),
+        (json!({ "extraArgs": ["a".repeat(4097)] }), "spec.extraArgs[0]", "4096"),
         (
             json!({ "imagePullSecrets": [{ "name": "a" }, { "name": "a" }] }),
             "spec.imagePullSecrets[1]",
@@ -97,11 +87,7 @@ fn proxy_refusals() -> Vec<Refusal> {
     let args = "use primaryAccessURL, proxySessionTokenSecretRef";
     vec![
         (env("CODER_PRIMARY_ACCESS_URL"), at, "use primaryAccessURL"),
-        (
-            env("CODER_PROXY_SESSION_TOKEN"),
-            at,
-            "use proxySessionTokenSecretRef",
-        ),
+        (env("CODER_PROXY_SESSION_TOKEN"), at, "use proxySessionTokenSecretRef"),
         (arg("--proxy-session-token=x"), "spec.extraArgs", args),
         (arg("--primary-access-url"), "spec.extraArgs", args),
         (arg("--http-address=:80"), "spec.extraArgs", args),

@@ -29,14 +29,7 @@ fn name_refusals() -> Vec<Refusal> {
         name("team.", ENDS),
         name("_", ENDS),
     ];
-    for reserved in [
-        "built-in",
-        "user-auth",
-        "psk",
-        "PSK",
-        "Built-In",
-        "USER-auth",
-    ] {
+    for reserved in ["built-in", "user-auth", "psk", "PSK", "Built-In", "USER-auth"] {
         table.push(name(reserved, RESERVED));
     }
     for odd in [
@@ -69,8 +62,7 @@ fn name_refusals() -> Vec<Refusal> {
 }
 
 pub(crate) async fn rejects(lab: Lab) {
-    lab.refuses(PROVISIONER, provisioner(), name_refusals())
-        .await;
+    lab.refuses(PROVISIONER, provisioner(), name_refusals()).await;
     for reserved in ["built-in", "user-auth", "psk"] {
         let said = lab.create(PROVISIONER, reserved, &provisioner()).await;
         let said = said.expect_err("the key would get a reserved name");

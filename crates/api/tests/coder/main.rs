@@ -1,10 +1,7 @@
 //! Coder's kinds on an API server: rejected specs, their messages, and defaults. Every table runs on the box,
 //! and with `--ignored` on a real kube-apiserver: only the real server limits the cost of
 //! a rule.
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "each json! value is used once"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "each json! value is used once")]
 
 mod accepted;
 mod containers;

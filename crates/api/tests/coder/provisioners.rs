@@ -10,26 +10,10 @@ fn secret_refusals() -> Vec<Refusal> {
     let key = |name: &str, value: &str| json!({ "key": { name: value } });
     vec![
         (key("secretName", ""), "spec.key.secretName", "at least 1"),
-        (
-            key("secretName", "Team"),
-            "spec.key.secretName",
-            "like web-1",
-        ),
-        (
-            key("secretName", "a/b"),
-            "spec.key.secretName",
-            "like web-1",
-        ),
-        (
-            key("secretName", &"a".repeat(254)),
-            "spec.key.secretName",
-            "253",
-        ),
-        (
-            key("secretName", "coder-token"),
-            "spec",
-            "overwrite the token",
-        ),
+        (key("secretName", "Team"), "spec.key.secretName", "like web-1"),
+        (key("secretName", "a/b"), "spec.key.secretName", "like web-1"),
+        (key("secretName", &"a".repeat(254)), "spec.key.secretName", "253"),
+        (key("secretName", "coder-token"), "spec", "overwrite the token"),
         (key("secretKey", ""), "spec.key.secretKey", "at least 1"),
         (key("secretKey", "a b"), "spec.key.secretKey", "like token"),
         (
@@ -48,27 +32,11 @@ fn tag_refusals() -> Vec<Refusal> {
         (json!({ "tags": many }), at, "at most 32"),
         (json!({ "tags": { "": "a" } }), at, "1 to 128 characters"),
         (json!({ "tags": { long: "a" } }), at, "1 to 128 characters"),
-        (
-            json!({ "tags": { "a": "v".repeat(257) } }),
-            "spec.tags.a",
-            "256",
-        ),
+        (json!({ "tags": { "a": "v".repeat(257) } }), "spec.tags.a", "256"),
         (json!({ "tags": { "a\nb": "c" } }), at, "control character"),
-        (
-            json!({ "tags": { "a": "b\u{0}" } }),
-            at,
-            "control character",
-        ),
-        (
-            json!({ "tags": { "scope": "site" } }),
-            at,
-            "organization or user",
-        ),
-        (
-            json!({ "tags": { "scope": "" } }),
-            at,
-            "organization or user",
-        ),
+        (json!({ "tags": { "a": "b\u{0}" } }), at, "control character"),
+        (json!({ "tags": { "scope": "site" } }), at, "organization or user"),
+        (json!({ "tags": { "scope": "" } }), at, "organization or user"),
         (json!({ "tags": { "a": 7 } }), "spec.tags.a", "string"),
     ]
 }
@@ -94,11 +62,7 @@ fn other_refusals() -> Vec<Refusal> {
     let organization = |name: &str| json!({ "organizationName": name });
     let (at, words) = ("spec.organizationName", "as its URL at the server has it");
     vec![
-        (
-            json!({ "replicas": -1 }),
-            "spec.replicas",
-            "greater than or equal to 0",
-        ),
+        (json!({ "replicas": -1 }), "spec.replicas", "greater than or equal to 0"),
         (
             json!({ "replicas": 1001 }),
             "spec.replicas",
@@ -118,13 +82,7 @@ fn other_refusals() -> Vec<Refusal> {
 }
 
 pub(crate) async fn rejects(lab: Lab) {
-    let table = [
-        secret_refusals(),
-        tag_refusals(),
-        duration_refusals(),
-        other_refusals(),
-    ]
-    .concat();
+    let table = [secret_refusals(), tag_refusals(), duration_refusals(), other_refusals()].concat();
     lab.refuses(PROVISIONER, provisioner(), table).await;
 }
 

@@ -18,21 +18,13 @@ fn server_refusals() -> Vec<Refusal> {
             "spec",
             one,
         ),
-        (
-            json!({ "bootstrap": null, "primaryAccessURL": url }),
-            "spec",
-            together,
-        ),
+        (json!({ "bootstrap": null, "primaryAccessURL": url }), "spec", together),
         (
             json!({ "bootstrap": null, "proxySessionTokenSecretRef": token }),
             "spec",
             together,
         ),
-        (
-            json!({ "proxySessionTokenSecretRef": token }),
-            "spec",
-            together,
-        ),
+        (json!({ "proxySessionTokenSecretRef": token }), "spec", together),
         (
             json!({
                 "bootstrap": null, "primaryAccessURL": "https://coder.example.com/x",
@@ -102,21 +94,13 @@ fn service_refusals() -> Vec<Refusal> {
             "spec.service.port",
             "greater than or equal to 1",
         ),
-        (
-            json!({ "service": { "port": 65536 } }),
-            "spec.service.port",
-            "65535",
-        ),
+        (json!({ "service": { "port": 65536 } }), "spec.service.port", "65535"),
         (
             json!({ "service": { "annotations": many } }),
             "spec.service.annotations",
             "at most 32",
         ),
-        (
-            json!({ "replicas": -1 }),
-            "spec.replicas",
-            "greater than or equal to 0",
-        ),
+        (json!({ "replicas": -1 }), "spec.replicas", "greater than or equal to 0"),
     ]
 }
 

@@ -36,11 +36,7 @@ fn url_refusals() -> Vec<Refusal> {
         (url("https://coder.example.com\n"), at, host),
         (url("https://127.1"), at, host),
         (url("https://coder.example.com:0"), at, "from 1 to 65535"),
-        (
-            url("https://coder.example.com:65536/"),
-            at,
-            "from 1 to 65535",
-        ),
+        (url("https://coder.example.com:65536/"), at, "from 1 to 65535"),
     ]
 }
 
@@ -56,26 +52,14 @@ fn token_refusals() -> Vec<Refusal> {
         (token(json!({ "name": "" })), name, "at least 1 char"),
         (token(json!({ "name": "A b" })), name, "like web-1"),
         (token(json!({ "name": "a", "key": "" })), key, "at least 1"),
-        (
-            token(json!({ "name": "a", "key": "a/b" })),
-            key,
-            "like token",
-        ),
-        (
-            token(json!({ "name": "a", "key": ".." })),
-            key,
-            "like token",
-        ),
+        (token(json!({ "name": "a", "key": "a/b" })), key, "like token"),
+        (token(json!({ "name": "a", "key": ".." })), key, "like token"),
         (
             server_with("caBundle", json!("MIIB")),
             bundle,
             "-----BEGIN CERTIFICATE-----",
         ),
-        (
-            server_with("caBundle", json!("")),
-            bundle,
-            "at least 1 char",
-        ),
+        (server_with("caBundle", json!("")), bundle, "at least 1 char"),
     ]
 }
 
@@ -83,11 +67,7 @@ fn server_refusals() -> Vec<Refusal> {
     let one = "exactly one of controlPlaneRef and server";
     vec![
         (json!({ "server": null }), "spec", one),
-        (
-            json!({ "controlPlaneRef": { "name": "coder" } }),
-            "spec",
-            one,
-        ),
+        (json!({ "controlPlaneRef": { "name": "coder" } }), "spec", one),
         (
             json!({ "server": null, "controlPlaneRef": { "name": "" } }),
             "spec.controlPlaneRef.name",

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use aplomb_controlplane::{ControlPlane, Options};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
@@ -20,7 +20,7 @@ pub(crate) struct Lab {
 }
 
 pub(crate) fn on_box<F: Future<Output = ()>>(scenario: impl FnOnce(Lab) -> F + Send + 'static) {
-    World::new(1).run(|cluster| async move {
+    Simulation::new(1).run(|cluster| async move {
         let client = cluster.client("admin");
         install(&client).await;
         scenario(Lab { client }).await;
@@ -74,12 +74,7 @@ impl Lab {
     }
 
     /// The object as it would be stored, or the server's message if it is rejected.
-    pub(crate) async fn create(
-        &self,
-        kind: &str,
-        name: &str,
-        spec: &Value,
-    ) -> Result<Value, String> {
+    pub(crate) async fn create(&self, kind: &str, name: &str, spec: &Value) -> Result<Value, String> {
         let object = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": kind,
             "metadata": { "name": name }, "spec": spec,

@@ -27,16 +27,8 @@ fn floating_ip_refusals() -> Vec<Refusal> {
             "spec.floatingIP.id",
             "greater than or equal to 1",
         ),
-        (
-            json!({ "floatingIP": { "id": "7" } }),
-            "spec.floatingIP.id",
-            "integer",
-        ),
-        (
-            json!({ "tokenSecretRef": {} }),
-            "spec.tokenSecretRef.name",
-            "Required",
-        ),
+        (json!({ "floatingIP": { "id": "7" } }), "spec.floatingIP.id", "integer"),
+        (json!({ "tokenSecretRef": {} }), "spec.tokenSecretRef.name", "Required"),
         (
             json!({ "tokenSecretRef": { "name": "A B" } }),
             "spec.tokenSecretRef.name",
@@ -57,21 +49,13 @@ fn selector_refusals() -> Vec<Refusal> {
     let at = "spec.candidates.matchExpressions[0]";
     vec![
         (json!({ "candidates": {} }), "spec.candidates", empty),
-        (
-            json!({ "candidates": { "matchLabels": {} } }),
-            "spec.candidates",
-            empty,
-        ),
+        (json!({ "candidates": { "matchLabels": {} } }), "spec.candidates", empty),
         (
             json!({ "candidates": { "matchLabels": { "a": "-" } } }),
             "spec.candidates.matchLabels[a]",
             "begin and end",
         ),
-        (
-            expression(json!({ "key": "a", "operator": "In" })),
-            at,
-            operator,
-        ),
+        (expression(json!({ "key": "a", "operator": "In" })), at, operator),
         (
             expression(json!({ "key": "a", "operator": "Exists", "values": ["b"] })),
             at,
@@ -101,14 +85,9 @@ fn selector_refusals() -> Vec<Refusal> {
 }
 
 fn label_refusals() -> Vec<Refusal> {
-    let nine: serde_json::Map<String, Value> =
-        (0..9).map(|n| (format!("key-{n}"), json!(""))).collect();
+    let nine: serde_json::Map<String, Value> = (0..9).map(|n| (format!("key-{n}"), json!(""))).collect();
     vec![
-        (
-            json!({ "gatewayLabels": nine }),
-            "spec.gatewayLabels",
-            "at most 8",
-        ),
+        (json!({ "gatewayLabels": nine }), "spec.gatewayLabels", "at most 8"),
         (
             json!({ "gatewayLabels": { "a b": "" } }),
             "spec.gatewayLabels",
@@ -159,11 +138,7 @@ fn duration_refusals() -> Vec<Refusal> {
             "spec.respectForeignMoves",
             duration,
         ),
-        (
-            json!({ "moveDeadline": "0s" }),
-            "spec.moveDeadline",
-            "write 1s or more",
-        ),
+        (json!({ "moveDeadline": "0s" }), "spec.moveDeadline", "write 1s or more"),
     ]
 }
 
@@ -200,32 +175,16 @@ fn probe_refusals() -> Vec<Refusal> {
             "spec.health.probe.port",
             "greater than or equal to 1",
         ),
-        (
-            probe(json!({ "port": 70_000 })),
-            "spec.health.probe.port",
-            "65535",
-        ),
-        (
-            json!({ "health": { "signal": "ping" } }),
-            "spec.health.signal",
-            "probe",
-        ),
+        (probe(json!({ "port": 70_000 })), "spec.health.probe.port", "65535"),
+        (json!({ "health": { "signal": "ping" } }), "spec.health.signal", "probe"),
     ]
 }
 
 fn other_refusals() -> Vec<Refusal> {
     let network = "write it like 192.0.2.0/24";
     vec![
-        (
-            json!({ "allowlist": ["192.0.2.1"] }),
-            "spec.allowlist[0]",
-            network,
-        ),
-        (
-            json!({ "allowlist": ["192.0.2.0/33"] }),
-            "spec.allowlist[0]",
-            network,
-        ),
+        (json!({ "allowlist": ["192.0.2.1"] }), "spec.allowlist[0]", network),
+        (json!({ "allowlist": ["192.0.2.0/33"] }), "spec.allowlist[0]", network),
         (
             json!({ "allowlist": ["192.0.2.0/24", "example.com"] }),
             "spec.allowlist[1]",
@@ -237,21 +196,13 @@ fn other_refusals() -> Vec<Refusal> {
             "greater than or equal to 1",
         ),
         (json!({ "pin": {} }), "spec.pin.node", "Required"),
-        (
-            json!({ "pin": { "node": "" } }),
-            "spec.pin.node",
-            "at least 1 char",
-        ),
+        (json!({ "pin": { "node": "" } }), "spec.pin.node", "at least 1 char"),
         (
             json!({ "pin": { "node": "a", "until": "tomorrow" } }),
             "spec.pin.until",
             "date-time",
         ),
-        (
-            json!({ "hold": { "until": "later" } }),
-            "spec.hold.until",
-            "date-time",
-        ),
+        (json!({ "hold": { "until": "later" } }), "spec.hold.until", "date-time"),
     ]
 }
 

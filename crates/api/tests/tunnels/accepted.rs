@@ -75,9 +75,6 @@ pub(crate) async fn all_fields(lab: Lab) {
             { "backends": [{ "instance": { "name": "web-x7k2p", "port": 8080 } }] },
         ],
     });
-    let created = lab
-        .create("HTTPProxy", "web", &spec)
-        .await
-        .expect("accepted");
+    let created = lab.create("HTTPProxy", "web", &spec).await.expect("accepted");
     serde_json::from_value::<aplomb_api::tunnel::HttpProxySpec>(created).expect("understood");
 }

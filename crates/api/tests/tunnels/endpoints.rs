@@ -31,32 +31,16 @@ fn url_refusals() -> Vec<Refusal> {
         (direct_backend("http://"), URL, form),
         (direct_backend("http://user@app.example.com"), URL, form),
         (direct_backend("http://app.example.com/"), URL, form),
-        (
-            direct_backend("http://app.example.com/path"),
-            URL,
-            "URLRewrite",
-        ),
+        (direct_backend("http://app.example.com/path"), URL, "URLRewrite"),
         (direct_backend("http://app.example.com?q=1"), URL, form),
         (direct_backend("http://app.example.com#top"), URL, form),
         (direct_backend("http://app.example.com:"), URL, form),
         (direct_backend("http://app.example.com:http"), URL, form),
         (direct_backend("http://[::1"), URL, form),
         (direct_backend("http://2001:db8::7"), URL, form),
-        (
-            direct_backend("http://app.example.com:0"),
-            URL,
-            "from 1 to 65535",
-        ),
-        (
-            direct_backend("http://app.example.com:65536"),
-            URL,
-            "from 1 to 65535",
-        ),
-        (
-            direct_backend("http://app.example.com:100000"),
-            URL,
-            "from 1 to 65535",
-        ),
+        (direct_backend("http://app.example.com:0"), URL, "from 1 to 65535"),
+        (direct_backend("http://app.example.com:65536"), URL, "from 1 to 65535"),
+        (direct_backend("http://app.example.com:100000"), URL, "from 1 to 65535"),
         (direct_backend("http://App.example.com"), URL, host),
         (direct_backend("http://app_1.example.com"), URL, host),
         (direct_backend("http://127.1"), URL, host),
@@ -94,11 +78,7 @@ fn member_refusals() -> Vec<Refusal> {
     let either = "or instance alone";
     vec![
         (backend(json!({})), AT, either),
-        (
-            backend(json!({ "connector": { "name": "laptop" } })),
-            AT,
-            either,
-        ),
+        (backend(json!({ "connector": { "name": "laptop" } })), AT, either),
         (
             backend(json!({ "endpoint": "http://app.example.com", "instance": instance })),
             AT,
@@ -131,26 +111,11 @@ fn certificate_refusals() -> Vec<Refusal> {
     let tls = |endpoint: &str, tls: Value| backend(json!({ "endpoint": endpoint, "tls": tls }));
     let name = "spec.rules[0].backends[0].tls.hostname";
     vec![
+        (direct_backend("https://192.0.2.7"), AT, "needs tls.hostname"),
+        (connector_backend("https://127.0.0.1:8443"), AT, "needs tls.hostname"),
+        (tls("https://[2001:db8::7]", json!({})), AT, "needs tls.hostname"),
         (
-            direct_backend("https://192.0.2.7"),
-            AT,
-            "needs tls.hostname",
-        ),
-        (
-            connector_backend("https://127.0.0.1:8443"),
-            AT,
-            "needs tls.hostname",
-        ),
-        (
-            tls("https://[2001:db8::7]", json!({})),
-            AT,
-            "needs tls.hostname",
-        ),
-        (
-            tls(
-                "http://app.example.com",
-                json!({ "hostname": "app.example.com" }),
-            ),
+            tls("http://app.example.com", json!({ "hostname": "app.example.com" })),
             AT,
             "write https://",
         ),

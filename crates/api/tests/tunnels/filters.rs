@@ -46,27 +46,15 @@ fn member_refusals() -> Vec<Refusal> {
             ONE,
             member,
         ),
-        (
-            filters(json!([{}])),
-            "spec.rules[0].filters[0].type",
-            "Required",
-        ),
+        (filters(json!([{}])), "spec.rules[0].filters[0].type", "Required"),
         (
             filters(json!([{ "type": "Mirror" }])),
             "spec.rules[0].filters[0].type",
             "URLRewrite",
         ),
         (filters(json!([redirect, rewrite])), AT, "use one of"),
-        (
-            filters(json!([rewrite, rewrite])),
-            AT,
-            "put everything into one",
-        ),
-        (
-            filters(json!([modifier, modifier])),
-            AT,
-            "put everything into one",
-        ),
+        (filters(json!([rewrite, rewrite])), AT, "put everything into one"),
+        (filters(json!([modifier, modifier])), AT, "put everything into one"),
         (filters(json!(vec![modifier; 17])), AT, "at most 4"),
         (
             with_rule(json!({ "backends": [on_backend] })),
@@ -82,16 +70,8 @@ fn header_refusals() -> Vec<Refusal> {
     let value = "spec.rules[0].filters[0].requestHeaderModifier.set[0].value";
     let (host, control) = ("use urlRewrite.hostname", "one line of ASCII");
     vec![
-        (
-            request(json!({ "set": header("Host", "a.example.com") })),
-            at,
-            host,
-        ),
-        (
-            request(json!({ "add": header("hOsT", "a.example.com") })),
-            at,
-            host,
-        ),
+        (request(json!({ "set": header("Host", "a.example.com") })), at, host),
+        (request(json!({ "add": header("hOsT", "a.example.com") })), at, host),
         (request(json!({ "remove": ["host"] })), at, host),
         (request(json!({})), at, "give set, add or remove"),
         (
@@ -104,21 +84,9 @@ fn header_refusals() -> Vec<Refusal> {
             at,
             "belong to the connection",
         ),
-        (
-            request(json!({ "set": header("a", "b\r\nc: d") })),
-            value,
-            control,
-        ),
-        (
-            request(json!({ "set": header("a", "\u{0}") })),
-            value,
-            control,
-        ),
-        (
-            request(json!({ "set": header("a", "") })),
-            value,
-            "at least 1 char",
-        ),
+        (request(json!({ "set": header("a", "b\r\nc: d") })), value, control),
+        (request(json!({ "set": header("a", "\u{0}") })), value, control),
+        (request(json!({ "set": header("a", "") })), value, "at least 1 char"),
         (
             request(json!({ "set": header("a:", "b") })),
             "spec.rules[0].filters[0].requestHeaderModifier.set[0].name",
@@ -130,9 +98,7 @@ fn header_refusals() -> Vec<Refusal> {
             "like X-Request-Id",
         ),
         (
-            request(
-                json!({ "add": [{ "name": "a", "value": "1" }, { "name": "a", "value": "2" }] }),
-            ),
+            request(json!({ "add": [{ "name": "a", "value": "1" }, { "name": "a", "value": "2" }] })),
             "spec.rules[0].filters[0].requestHeaderModifier.add[1]",
             "Duplicate value",
         ),
@@ -141,9 +107,7 @@ fn header_refusals() -> Vec<Refusal> {
 
 fn url_refusals() -> Vec<Refusal> {
     let prefix = json!({ "path": { "type": "ReplacePrefixMatch", "replacePrefixMatch": "/a" } });
-    let full = |path: &str| {
-        rewrite(json!({ "path": { "type": "ReplaceFullPath", "replaceFullPath": path } }))
-    };
+    let full = |path: &str| rewrite(json!({ "path": { "type": "ReplaceFullPath", "replaceFullPath": path } }));
     let matching = |matches: Value| {
         let mut spec = rewrite(prefix.clone());
         spec["rules"][0]["matches"] = matches;

@@ -12,11 +12,8 @@ fn rule_with_match(one: Value) -> Value {
 
 fn path_refusals() -> Vec<Refusal> {
     let prefix = |value: &str| rule_with_match(json!({ "path": { "value": value } }));
-    let exact =
-        |value: &str| rule_with_match(json!({ "path": { "type": "Exact", "value": value } }));
-    let regex = |value: &str| {
-        rule_with_match(json!({ "path": { "type": "RegularExpression", "value": value } }))
-    };
+    let exact = |value: &str| rule_with_match(json!({ "path": { "type": "Exact", "value": value } }));
+    let regex = |value: &str| rule_with_match(json!({ "path": { "type": "RegularExpression", "value": value } }));
     let at = "spec.rules[0].matches[0].path";
     let (begin, leave) = ("must begin with '/'", "leave them out");
     vec![
@@ -36,11 +33,7 @@ fn path_refusals() -> Vec<Refusal> {
         (exact("/a%2fb"), at, leave),
         (regex("/users/["), at, "RE2"),
         (regex("(?=a)"), at, "RE2"),
-        (
-            prefix(""),
-            "spec.rules[0].matches[0].path.value",
-            "at least 1 char",
-        ),
+        (prefix(""), "spec.rules[0].matches[0].path.value", "at least 1 char"),
         (
             rule_with_match(json!({ "path": { "type": "Suffix" } })),
             "spec.rules[0].matches[0].path.type",

@@ -29,16 +29,8 @@ fn class_refusals() -> Vec<Refusal> {
     vec![
         (relay("relay.example.com"), "spec.relays[0]", url),
         (relay("ftp://relay.example.com"), "spec.relays[0]", url),
-        (
-            relay("https://user@relay.example.com"),
-            "spec.relays[0]",
-            url,
-        ),
-        (
-            relay("https://relay.example.com/path"),
-            "spec.relays[0]",
-            url,
-        ),
+        (relay("https://user@relay.example.com"), "spec.relays[0]", url),
+        (relay("https://relay.example.com/path"), "spec.relays[0]", url),
         (gateway(&"g".repeat(64)), "spec.gateways[0]", hex),
         (gateway(&"A".repeat(64)), "spec.gateways[0]", "lower case"),
         (gateway("abc"), "spec.gateways[0]", "at least 64"),
@@ -46,37 +38,17 @@ fn class_refusals() -> Vec<Refusal> {
         (network("10.0.0.0/33"), "spec.backendNetworks[0]", cidr),
         (network("10.0.0.1/8"), "spec.backendNetworks[0]", cidr),
         (network("fd00::1/64"), "spec.backendNetworks[0]", cidr),
-        (
-            network("::ffff:10.0.0.0/104"),
-            "spec.backendNetworks[0]",
-            cidr,
-        ),
+        (network("::ffff:10.0.0.0/104"), "spec.backendNetworks[0]", cidr),
         (network("web.default.svc"), "spec.backendNetworks[0]", cidr),
         (
             json!({ "gateways": ["a".repeat(64), "a".repeat(64)] }),
             "spec.gateways[1]",
             "Duplicate value",
         ),
-        (
-            json!({ "domain": "Tunnels.example.com" }),
-            "spec.domain",
-            "lower case",
-        ),
-        (
-            json!({ "domain": "*.example.com" }),
-            "spec.domain",
-            "wildcards",
-        ),
-        (
-            json!({ "domain": "192.0.2.7" }),
-            "spec.domain",
-            "domain name",
-        ),
-        (
-            json!({ "controllerName": "" }),
-            "spec.controllerName",
-            "at least 1",
-        ),
+        (json!({ "domain": "Tunnels.example.com" }), "spec.domain", "lower case"),
+        (json!({ "domain": "*.example.com" }), "spec.domain", "wildcards"),
+        (json!({ "domain": "192.0.2.7" }), "spec.domain", "domain name"),
+        (json!({ "controllerName": "" }), "spec.controllerName", "at least 1"),
     ]
 }
 
@@ -92,46 +64,23 @@ fn replica_refusals() -> Vec<Refusal> {
         .map(|n| json!({ "namespace": "default", "name": format!("a{n}"), "reason": "" }))
         .collect();
     vec![
-        (
-            json!({ "listen": "gateway" }),
-            "spec.listen",
-            "like 192.0.2.7:80",
-        ),
-        (
-            json!({ "listenTLS": ":443" }),
-            "spec.listenTLS",
-            "like 192.0.2.7:80",
-        ),
+        (json!({ "listen": "gateway" }), "spec.listen", "like 192.0.2.7:80"),
+        (json!({ "listenTLS": ":443" }), "spec.listenTLS", "like 192.0.2.7:80"),
         (
             json!({ "endpointID": "z".repeat(64) }),
             "spec.endpointID",
             "hexadecimal",
         ),
-        (
-            json!({ "leaseDurationSeconds": 0 }),
-            "spec.leaseDurationSeconds",
-            "1",
-        ),
-        (
-            json!({ "tunnels": -1 }),
-            "spec.tunnels",
-            "greater than or equal to 0",
-        ),
-        (
-            json!({ "quarantined": many }),
-            "spec.quarantined",
-            "at most 512",
-        ),
+        (json!({ "leaseDurationSeconds": 0 }), "spec.leaseDurationSeconds", "1"),
+        (json!({ "tunnels": -1 }), "spec.tunnels", "greater than or equal to 0"),
+        (json!({ "quarantined": many }), "spec.quarantined", "at most 512"),
     ]
 }
 
 pub(crate) async fn rejects(lab: Lab) {
-    lab.refuses("Connector", json!({}), connector_refusals())
-        .await;
-    lab.refuses("ConnectorClass", json!({}), class_refusals())
-        .await;
-    lab.refuses("GatewayReplica", replica(), replica_refusals())
-        .await;
+    lab.refuses("Connector", json!({}), connector_refusals()).await;
+    lab.refuses("ConnectorClass", json!({}), class_refusals()).await;
+    lab.refuses("GatewayReplica", replica(), replica_refusals()).await;
     let said = lab.create("Connector", "my.laptop", &json!({})).await;
     let said = said.expect_err("no label");
     assert!(said.contains("without dots"), "{said}");
@@ -160,9 +109,7 @@ async fn reject_details(lab: &Lab) {
     ];
     for (patch, refusal) in cases {
         let params = PatchParams::default();
-        let patched = api
-            .patch_status("laptop", &params, &Patch::Merge(&patch))
-            .await;
+        let patched = api.patch_status("laptop", &params, &Patch::Merge(&patch)).await;
         match (patched.map_err(words), refusal) {
             (Ok(_), None) => {}
             (Err(said), Some(words)) => assert!(said.contains(words), "{said}"),
@@ -179,13 +126,9 @@ pub(crate) async fn reject_claim_changes(lab: Lab) {
     });
     let api = lab.api("HostnameClaim");
     let claim: DynamicObject = serde_json::from_value(claim).expect("an object");
-    api.create(&PostParams::default(), &claim)
-        .await
-        .expect("accepted");
+    api.create(&PostParams::default(), &claim).await.expect("accepted");
     let patch = Patch::Merge(json!({ "spec": { "claimant": claimant("two") } }));
-    let changed = api
-        .patch("app.example.com", &PatchParams::default(), &patch)
-        .await;
+    let changed = api.patch("app.example.com", &PatchParams::default(), &patch).await;
     let said = words(changed.expect_err("it is immutable"));
     assert!(said.contains("spec is immutable: delete"), "{said}");
     let spec = json!({ "claimant": { "namespace": "default", "name": "web" } });

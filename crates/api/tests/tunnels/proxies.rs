@@ -56,30 +56,18 @@ fn rule_refusals() -> Vec<Refusal> {
             "spec.rules",
             "use unique names",
         ),
-        (
-            rules(vec![named("A b")]),
-            "spec.rules[0].name",
-            "like web-1",
-        ),
+        (rules(vec![named("A b")]), "spec.rules[0].name", "like web-1"),
         (
             rules(vec![matching(64), matching(64), matching(1)]),
             "spec.rules",
             "split the tunnel",
         ),
         (
-            rules(vec![
-                matching(64),
-                matching(64),
-                json!({ "backends": [backend()] }),
-            ]),
+            rules(vec![matching(64), matching(64), json!({ "backends": [backend()] })]),
             "spec.rules",
             "split the tunnel",
         ),
-        (
-            rules(vec![matching(65)]),
-            "spec.rules[0].matches",
-            "at most 64",
-        ),
+        (rules(vec![matching(65)]), "spec.rules[0].matches", "at most 64"),
         (rules(vec![json!({})]), "spec.rules[0]", "needs a backend"),
         (
             with_rule(json!({ "backends": [] })),

@@ -28,9 +28,7 @@ pub(crate) fn median(mut rounds: Vec<Figures>) -> Figures {
 }
 
 pub(crate) fn run(way: &Subject, connections: usize, time: Duration) -> Result<Figures> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // A warm-up, so that first-time costs are not measured.
         run_connections(way, connections, time / 6).await?;
@@ -61,11 +59,7 @@ async fn run_connections(way: &Subject, connections: usize, time: Duration) -> R
     })
 }
 
-async fn run_connection(
-    address: String,
-    host: String,
-    end: Instant,
-) -> Result<(Vec<Duration>, usize)> {
+async fn run_connection(address: String, host: String, end: Instant) -> Result<(Vec<Duration>, usize)> {
     let socket = TcpStream::connect(&address).await?;
     socket.set_nodelay(true)?;
     let (mut send, connection) = handshake(TokioIo::new(socket)).await?;

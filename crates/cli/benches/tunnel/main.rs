@@ -33,11 +33,7 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn new(name: &'static str, address: String) -> Self {
         let host = address.clone();
-        Self {
-            name,
-            address,
-            host,
-        }
+        Self { name, address, host }
     }
 }
 
@@ -52,10 +48,7 @@ fn main() -> Result<()> {
     let (peers, _peers) = peers::start(dir.path(), origin)?;
     let mut ways = vec![
         Subject::new("direct", format!("127.0.0.1:{origin}")),
-        Subject::new(
-            "plain reverse proxy",
-            format!("127.0.0.1:{}", proxy::start(origin)?),
-        ),
+        Subject::new("plain reverse proxy", format!("127.0.0.1:{}", proxy::start(origin)?)),
         ours,
     ];
     ways.extend(peers);
@@ -83,10 +76,7 @@ fn print_figures(ways: &[Subject], figures: Vec<Vec<Figures>>) {
         );
     }
     let ours = &medians[2];
-    let ratios = ways
-        .iter()
-        .zip(&medians)
-        .filter(|(way, _)| way.name != ways[2].name);
+    let ratios = ways.iter().zip(&medians).filter(|(way, _)| way.name != ways[2].name);
     let ratios = ratios.map(|(way, other)| {
         let rate = ours.per_second / other.per_second;
         let tail = ours.p99.as_secs_f64() / other.p99.as_secs_f64();

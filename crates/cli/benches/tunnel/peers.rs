@@ -16,10 +16,7 @@ pub(crate) struct Running(Child);
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self(child.spawn().with_context(|| format!("{command:?}"))?))
     }
 
@@ -57,14 +54,10 @@ pub(crate) fn wait_until_listening(address: &str) -> Result<()> {
 }
 
 pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Vec<Subject>, Vec<Running>)> {
-    let programs = std::env::var_os("APLOMB_PEERS")
-        .context("APLOMB_PEERS is not set; use make bench-tunnel")?;
+    let programs = std::env::var_os("APLOMB_PEERS").context("APLOMB_PEERS is not set; use make bench-tunnel")?;
     let programs = PathBuf::from(programs);
     let (mut ways, mut running) = (Vec::new(), Vec::new());
-    for (name, transport) in [
-        ("rathole, encrypted", NOISE_CONFIG),
-        ("rathole, plain", TCP_CONFIG),
-    ] {
+    for (name, transport) in [("rathole, encrypted", NOISE_CONFIG), ("rathole, plain", TCP_CONFIG)] {
         let port = rathole(dir, &programs, origin, transport, &mut running)?;
         ways.push(Subject::new(name, format!("127.0.0.1:{port}")));
     }
@@ -79,13 +72,7 @@ pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Vec<Subject>, Vec<Runnin
 const NOISE_CONFIG: &str = "[{side}.transport]\ntype = \"noise\"\n[{side}.transport.noise]\n";
 const TCP_CONFIG: &str = "[{side}.transport]\ntype = \"tcp\"\n";
 
-fn rathole(
-    dir: &Path,
-    programs: &Path,
-    origin: u16,
-    transport: &str,
-    running: &mut Vec<Running>,
-) -> Result<u16> {
+fn rathole(dir: &Path, programs: &Path, origin: u16, transport: &str, running: &mut Vec<Running>) -> Result<u16> {
     let (control, port) = (free_port()?, free_port()?);
     let server = format!(
         "[server]\nbind_addr = \"127.0.0.1:{control}\"\ndefault_token = \"bench\"\n{}\
@@ -111,11 +98,7 @@ fn rathole(
 fn bore(programs: &Path, origin: u16, running: &mut Vec<Running>) -> Result<u16> {
     let port = free_port()?;
     let mut server = Command::new(programs.join("bore"));
-    running.push(Running::start(server.args([
-        "server",
-        "--bind-addr",
-        "127.0.0.1",
-    ]))?);
+    running.push(Running::start(server.args(["server", "--bind-addr", "127.0.0.1"]))?);
     wait_until_listening("127.0.0.1:7835")?;
     let mut client = Command::new(programs.join("bore"));
     client.args([

@@ -18,9 +18,8 @@ static BODY: [u8; 1024] = [b'x'; 1024];
 /// Starts it; returns its port.
 pub(crate) fn start() -> Result<u16> {
     listen(|socket| async move {
-        let service = service_fn(|_| async {
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&BODY))))
-        });
+        let service =
+            service_fn(|_| async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&BODY)))) });
         // Connections may end with an error when a client disconnects.
         let _ended = http1::Builder::new()
             .serve_connection(TokioIo::new(socket), service)
@@ -36,9 +35,7 @@ where
     let listener = TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::spawn(move || {
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;

@@ -46,9 +46,7 @@ pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Subject, Vec<Running>)> 
     ensure!(kinds.success(), "aplomb crds --apply failed");
     let operator = ["run", "tunnel", "--domain", "tunnels.example.com"];
     for words in [&operator[..], &["gateway", "--listen", &listen]] {
-        running.push(Running::start(
-            aplomb(words).args(["--kubeconfig", config]),
-        )?);
+        running.push(Running::start(aplomb(words).args(["--kubeconfig", config]))?);
     }
     wait_until_listening(&listen)?;
     let (host, agent) = connect(dir, config, origin)?;
@@ -81,9 +79,6 @@ fn connect(dir: &Path, config: &str, origin: u16) -> Result<(String, Running)> {
     let running = Running::start_with_output(agent.arg(key), &printed)?;
     let event: serde_json::Value = serde_json::from_str(&wait_for_line(&printed, "\"url\"")?)?;
     let url = event["url"].as_str().context("a URL")?;
-    let host = url
-        .split("://")
-        .nth(1)
-        .and_then(|rest| rest.split(['/', ':']).next());
+    let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
     Ok((host.context("a host")?.to_owned(), running))
 }

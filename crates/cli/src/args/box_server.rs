@@ -35,26 +35,13 @@ pub(crate) struct BoxArgs {
     )]
     pub(crate) max_connections: usize,
     /// Maximum number of concurrent reads without watches; further ones get 429 [default: no limit]
-    #[arg(
-        long,
-        env = "APLOMB_BOX_MAX_REQUESTS_INFLIGHT",
-        value_name = "REQUESTS"
-    )]
+    #[arg(long, env = "APLOMB_BOX_MAX_REQUESTS_INFLIGHT", value_name = "REQUESTS")]
     pub(crate) max_requests_inflight: Option<usize>,
     /// Maximum number of concurrent writes; further ones get 429 [default: no limit]
-    #[arg(
-        long,
-        env = "APLOMB_BOX_MAX_MUTATING_REQUESTS_INFLIGHT",
-        value_name = "REQUESTS"
-    )]
+    #[arg(long, env = "APLOMB_BOX_MAX_MUTATING_REQUESTS_INFLIGHT", value_name = "REQUESTS")]
     pub(crate) max_mutating_requests_inflight: Option<usize>,
     /// Maximum number of events a watcher may lag behind; a slower one is disconnected
-    #[arg(
-        long,
-        env = "APLOMB_BOX_WATCH_BUFFER",
-        default_value_t = 1000,
-        value_name = "EVENTS"
-    )]
+    #[arg(long, env = "APLOMB_BOX_WATCH_BUFFER", default_value_t = 1000, value_name = "EVENTS")]
     pub(crate) watch_buffer: usize,
     /// Authorize requests with the stored Roles and bindings
     #[arg(long, env = "APLOMB_BOX_RBAC")]

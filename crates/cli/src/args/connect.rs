@@ -76,9 +76,7 @@ fn parse_service(text: &str) -> Result<ServiceArg, String> {
         Some(("http", rest)) => (false, rest),
         Some(("https", rest)) => (true, rest),
         Some((scheme, _)) => {
-            return Err(format!(
-                "{scheme}:// is not supported; use http:// or https://"
-            ));
+            return Err(format!("{scheme}:// is not supported; use http:// or https://"));
         }
         None => (false, text),
     };
@@ -110,28 +108,15 @@ mod tests {
             ("[2001:db8::1]:80", "[2001:db8::1]:80", false),
         ] {
             let read = parse_service(text).expect(text);
-            assert_eq!(
-                (read.target.to_string().as_str(), read.https),
-                (target, https)
-            );
+            assert_eq!((read.target.to_string().as_str(), read.https), (target, https));
         }
     }
 
     #[test]
     fn an_invalid_service_is_answered_with_an_example() {
-        for text in [
-            "",
-            "0",
-            "70000",
-            "ftp://web:21",
-            "web",
-            "http://web:80/path",
-        ] {
+        for text in ["", "0", "70000", "ftp://web:21", "web", "http://web:80/path"] {
             let said = parse_service(text).expect_err(text);
-            assert!(
-                said.contains("localhost:3000") || said.contains("http://"),
-                "{said}"
-            );
+            assert!(said.contains("localhost:3000") || said.contains("http://"), "{said}");
         }
     }
 }

@@ -17,12 +17,7 @@ pub(crate) struct CrdsArgs {
     #[arg(long)]
     pub(crate) apply: bool,
     /// Kubeconfig of the cluster; not needed in a pod with a ServiceAccount
-    #[arg(
-        long,
-        env = "APLOMB_KUBECONFIG",
-        value_name = "FILE",
-        requires = "apply"
-    )]
+    #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE", requires = "apply")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 

@@ -10,12 +10,7 @@ use super::LogFormat;
 #[derive(Args, Debug)]
 pub(crate) struct EgressHostArgs {
     /// Address to add to the interface; may be repeated
-    #[arg(
-        long,
-        env = "APLOMB_EGRESS_ADDRESS",
-        value_name = "IP",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "APLOMB_EGRESS_ADDRESS", value_name = "IP", value_delimiter = ',')]
     pub(crate) address: Vec<IpAddr>,
     /// StableEgress to take the address from; may be repeated
     #[arg(
@@ -32,20 +27,10 @@ pub(crate) struct EgressHostArgs {
     #[arg(long, env = "APLOMB_EGRESS_GATEWAY", value_name = "IP")]
     pub(crate) gateway: Option<IpAddr>,
     /// Routing table of the first address; further addresses use the next ones
-    #[arg(
-        long,
-        env = "APLOMB_EGRESS_TABLE",
-        value_name = "NUMBER",
-        default_value_t = 2010
-    )]
+    #[arg(long, env = "APLOMB_EGRESS_TABLE", value_name = "NUMBER", default_value_t = 2010)]
     pub(crate) table: u32,
     /// Priority of the routing rules
-    #[arg(
-        long,
-        env = "APLOMB_EGRESS_PRIORITY",
-        value_name = "NUMBER",
-        default_value_t = 2010
-    )]
+    #[arg(long, env = "APLOMB_EGRESS_PRIORITY", value_name = "NUMBER", default_value_t = 2010)]
     pub(crate) priority: u32,
     /// Address to serve /livez and /readyz on
     #[arg(

@@ -61,29 +61,14 @@ pub(crate) struct GatewayArgs {
     #[arg(long, env = "APLOMB_DEFAULT_HOST", value_name = "HOST")]
     pub(crate) default_host: Option<String>,
     /// Network of proxies with a trusted X-Forwarded-For; may be repeated
-    #[arg(
-        long,
-        env = "APLOMB_TRUSTED_PROXIES",
-        value_delimiter = ',',
-        value_name = "CIDR"
-    )]
+    #[arg(long, env = "APLOMB_TRUSTED_PROXIES", value_delimiter = ',', value_name = "CIDR")]
     pub(crate) trusted_proxy: Vec<ipnet::IpNet>,
     /// Private network that backends of every ConnectorClass may reach; may be
     /// repeated
-    #[arg(
-        long,
-        env = "APLOMB_ALLOW_NETWORKS",
-        value_delimiter = ',',
-        value_name = "CIDR"
-    )]
+    #[arg(long, env = "APLOMB_ALLOW_NETWORKS", value_delimiter = ',', value_name = "CIDR")]
     pub(crate) allow_network: Vec<ipnet::IpNet>,
     /// Network that backends may not reach, even if a ConnectorClass allows it; may be repeated
-    #[arg(
-        long,
-        env = "APLOMB_DENY_NETWORKS",
-        value_delimiter = ',',
-        value_name = "CIDR"
-    )]
+    #[arg(long, env = "APLOMB_DENY_NETWORKS", value_delimiter = ',', value_name = "CIDR")]
     pub(crate) deny_network: Vec<ipnet::IpNet>,
     /// PEM file of authorities for https origins, in addition to the system's
     #[arg(long, env = "APLOMB_ORIGIN_CA", value_name = "FILE")]
@@ -98,12 +83,7 @@ pub(crate) struct GatewayArgs {
     )]
     pub(crate) lease_seconds: u32,
     /// Seconds that open requests have at shutdown
-    #[arg(
-        long,
-        env = "APLOMB_DRAIN_SECONDS",
-        default_value_t = 30,
-        value_name = "SECONDS"
-    )]
+    #[arg(long, env = "APLOMB_DRAIN_SECONDS", default_value_t = 30, value_name = "SECONDS")]
     pub(crate) drain_seconds: u64,
     /// Print the effective settings and exit
     #[arg(long)]

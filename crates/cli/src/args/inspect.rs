@@ -11,12 +11,7 @@ use super::ClusterArgs;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AdminArgs {
     /// Admin address of an operator; may be repeated [default: from its Lease, or through its pod]
-    #[arg(
-        long,
-        env = "APLOMB_ADMIN_URL",
-        value_delimiter = ',',
-        value_name = "URL"
-    )]
+    #[arg(long, env = "APLOMB_ADMIN_URL", value_delimiter = ',', value_name = "URL")]
     pub(crate) admin: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aplomb_fake_services::coderd::Version;
-use aplomb_fake_services::stand_in::span;
+use aplomb_fake_services::service::span;
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args, Debug)]
@@ -45,12 +45,7 @@ pub(crate) struct CoderdArgs {
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Requests per minute, for each user and path; 0 and below mean no limit
-    #[arg(
-        long,
-        default_value_t = 512,
-        allow_negative_numbers = true,
-        value_name = "REQUESTS"
-    )]
+    #[arg(long, default_value_t = 512, allow_negative_numbers = true, value_name = "REQUESTS")]
     pub(crate) limit: i64,
     /// Offset of the limiter's windows from the UTC minute
     #[arg(long, default_value = "0s", value_parser = span::parse, value_name = "TIME")]

@@ -12,13 +12,7 @@ pub(crate) struct TunnelArgs {
     #[arg(long, global = true, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Namespace [default: that of the kubeconfig's context]
-    #[arg(
-        long,
-        short,
-        global = true,
-        env = "APLOMB_NAMESPACE",
-        value_name = "NAMESPACE"
-    )]
+    #[arg(long, short, global = true, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 }
 

@@ -168,42 +168,26 @@ fn describe_event(event: &AgentEvent) -> (Mark, &'static str, String) {
             (Mark::Done, "registered", text)
         }
         AgentEvent::Accepted { gateways, relays } => {
-            let text = format!(
-                "{}, {}",
-                pluralize(*gateways, "gateway"),
-                pluralize(*relays, "relay")
-            );
+            let text = format!("{}, {}", pluralize(*gateways, "gateway"), pluralize(*relays, "relay"));
             (Mark::Done, "accepted", text)
         }
-        AgentEvent::Listening {
-            addresses, relay, ..
-        } => {
+        AgentEvent::Listening { addresses, relay, .. } => {
             let direct = addresses.iter().map(ToString::to_string);
             let all: Vec<String> = direct.chain(relay.clone()).collect();
             (Mark::Done, "listening", all.join(", "))
         }
         AgentEvent::HeartbeatLost { message } => (Mark::Trouble, "heartbeat", message.clone()),
         AgentEvent::HeartbeatRecovered => (Mark::Done, "heartbeat", "restored".to_owned()),
-        AgentEvent::Programmed => (
-            Mark::Done,
-            "programmed",
-            "served by every gateway".to_owned(),
-        ),
+        AgentEvent::Programmed => (Mark::Done, "programmed", "served by every gateway".to_owned()),
         AgentEvent::Proven { .. } => {
             let text = "a signed response came back through every gateway".to_owned();
             (Mark::Done, "proven", text)
         }
-        AgentEvent::NotReady { reason, message } => {
-            (Mark::Trouble, "not ready", format!("{reason}: {message}"))
-        }
+        AgentEvent::NotReady { reason, message } => (Mark::Trouble, "not ready", format!("{reason}: {message}")),
         AgentEvent::OriginUnreachable { message } => (Mark::Trouble, "service", message.clone()),
         AgentEvent::Refused { message } => (Mark::Trouble, "refused", message.clone()),
         AgentEvent::Deleted { object } => (Mark::Trouble, "deleted", object.clone()),
-        AgentEvent::Released => (
-            Mark::Done,
-            "released",
-            "the connector is offline".to_owned(),
-        ),
+        AgentEvent::Released => (Mark::Done, "released", "the connector is offline".to_owned()),
     }
 }
 

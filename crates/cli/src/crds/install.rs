@@ -25,19 +25,14 @@ type Crds = Api<CustomResourceDefinition>;
 pub(super) async fn run(client: &Client, chosen: &[CrdKinds]) -> Result<()> {
     let crds: Crds = Api::all(client.clone());
     let mut failed = Vec::new();
-    let own = chosen
-        .iter()
-        .flat_map(|kinds| super::definitions_for(*kinds));
+    let own = chosen.iter().flat_map(|kinds| super::definitions_for(*kinds));
     for definition in own {
-        let done = apply(&crds, &definition)
-            .await
-            .map(|()| "applied".to_owned());
+        let done = apply(&crds, &definition).await.map(|()| "applied".to_owned());
         print_result(&definition.name_any(), done, &mut failed)?;
     }
     if chosen.contains(&CrdKinds::GatewayApi) {
         for (plural, text) in DEFINITIONS {
-            let definition: CustomResourceDefinition =
-                serde_saphyr::from_str(text).context(plural)?;
+            let definition: CustomResourceDefinition = serde_saphyr::from_str(text).context(plural)?;
             let done = install_gateway_api(&crds, &definition).await;
             print_result(&definition.name_any(), done, &mut failed)?;
         }
@@ -56,9 +51,9 @@ pub(crate) async fn ensure_gateway_api(client: &Client) -> Result<()> {
         let definition: CustomResourceDefinition = serde_saphyr::from_str(text).context(plural)?;
         let name = definition.name_any();
         match crds.get_opt(&name).await {
-            Ok(None) => create(&crds, &definition).await.with_context(|| {
-                format!("{name} not installed; run `aplomb crds --apply` as an administrator")
-            })?,
+            Ok(None) => create(&crds, &definition)
+                .await
+                .with_context(|| format!("{name} not installed; run `aplomb crds --apply` as an administrator"))?,
             Ok(Some(_)) => {}
             // A user without the right to read CRDs is expected to have been set up by an administrator.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {}
@@ -101,8 +96,7 @@ fn is_forbidden(error: &anyhow::Error) -> bool {
 async fn apply(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()> {
     let name = definition.name_any();
     let params = PatchParams::apply(MANAGER).force();
-    crds.patch(&name, &params, &Patch::Apply(definition))
-        .await?;
+    crds.patch(&name, &params, &Patch::Apply(definition)).await?;
     wait_served(crds, &name).await
 }
 
@@ -110,8 +104,7 @@ async fn wait_served(crds: &Crds, name: &str) -> Result<()> {
     let established = conditions::is_crd_established();
     let established = await_condition(crds.clone(), name, established);
     let established = tokio::time::timeout(ESTABLISH_TIMEOUT, established).await;
-    established
-        .with_context(|| format!("not served within {} s", ESTABLISH_TIMEOUT.as_secs()))??;
+    established.with_context(|| format!("not served within {} s", ESTABLISH_TIMEOUT.as_secs()))??;
     Ok(())
 }
 
@@ -139,17 +132,11 @@ enum InstallDecision {
     Keep(String),
 }
 
-fn decide_install(
-    there: Option<&CustomResourceDefinition>,
-    ours: &CustomResourceDefinition,
-) -> InstallDecision {
+fn decide_install(there: Option<&CustomResourceDefinition>, ours: &CustomResourceDefinition) -> InstallDecision {
     let Some(there) = there else {
         return InstallDecision::Install;
     };
-    let (theirs, wanted) = (
-        annotation(there, BUNDLE_VERSION),
-        annotation(ours, BUNDLE_VERSION),
-    );
+    let (theirs, wanted) = (annotation(there, BUNDLE_VERSION), annotation(ours, BUNDLE_VERSION));
     let (channel, own) = (annotation(there, CHANNEL), annotation(ours, CHANNEL));
     if channel != own {
         return InstallDecision::Keep(format!("its channel is {channel:?}, ours is {own:?}"));
@@ -160,9 +147,7 @@ fn decide_install(
     match found.cmp(&known) {
         Ordering::Less => InstallDecision::Upgrade(theirs.to_owned()),
         Ordering::Equal => InstallDecision::Keep(format!("version {theirs} is installed")),
-        Ordering::Greater => {
-            InstallDecision::Keep(format!("version {theirs} is newer than {wanted}"))
-        }
+        Ordering::Greater => InstallDecision::Keep(format!("version {theirs} is newer than {wanted}")),
     }
 }
 
@@ -199,10 +184,8 @@ mod tests {
     #[test]
     fn the_gateway_api_is_never_downgraded() {
         let ours = crd_with_version("v1.6.3", "standard");
-        let said = |version: &str, channel: &str| match decide_install(
-            Some(&crd_with_version(version, channel)),
-            &ours,
-        ) {
+        let said = |version: &str, channel: &str| match decide_install(Some(&crd_with_version(version, channel)), &ours)
+        {
             InstallDecision::Keep(why) => why,
             other => format!("{other:?}"),
         };
@@ -213,9 +196,6 @@ mod tests {
         assert!(said("v1.7.0-rc1", "standard").contains("compared"));
         assert!(said("v1.5.0", "experimental").contains("channel"));
         let bare = CustomResourceDefinition::default();
-        assert!(matches!(
-            decide_install(Some(&bare), &ours),
-            InstallDecision::Keep(_)
-        ));
+        assert!(matches!(decide_install(Some(&bare), &ours), InstallDecision::Keep(_)));
     }
 }

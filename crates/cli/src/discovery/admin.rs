@@ -36,9 +36,7 @@ impl AdminClient {
             url.starts_with("http://") || url.starts_with("https://"),
             "invalid --admin {url:?}; use a URL such as http://127.0.0.1:8080"
         );
-        let http = reqwest::Client::builder()
-            .timeout(REQUEST_TIMEOUT)
-            .no_proxy();
+        let http = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).no_proxy();
         let http = http.redirect(reqwest::redirect::Policy::none()).build()?;
         let base = url.trim_end_matches('/').to_owned();
         Ok(Self {
@@ -48,10 +46,7 @@ impl AdminClient {
 
     /// The operator in a pod, if the pod has a port named `admin`.
     pub(super) fn for_pod(client: &Client, pod: &Value) -> Option<Self> {
-        let (namespace, name) = (
-            str_at(pod, "/metadata/namespace"),
-            str_at(pod, "/metadata/name"),
-        );
+        let (namespace, name) = (str_at(pod, "/metadata/namespace"), str_at(pod, "/metadata/name"));
         let containers = pod.pointer("/spec/containers")?.as_array()?;
         let ports = containers.iter().filter_map(|it| it["ports"].as_array());
         let port = ports.flatten().find(|port| port["name"] == "admin")?;
@@ -74,12 +69,8 @@ impl AdminClient {
     /// The JSON at `path`; `None` if the path does not exist.
     pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>> {
         let answer = match &self.transport {
-            AdminTransport::Http { base, http } => {
-                get_over_http(http, &format!("{base}{path}")).await
-            }
-            AdminTransport::Pod { path: pod, client } => {
-                get_through_proxy(client, &format!("{pod}{path}")).await
-            }
+            AdminTransport::Http { base, http } => get_over_http(http, &format!("{base}{path}")).await,
+            AdminTransport::Pod { path: pod, client } => get_through_proxy(client, &format!("{pod}{path}")).await,
         };
         answer.with_context(|| format!("the operator at {}", self.name()))
     }
@@ -96,17 +87,11 @@ impl AdminClient {
 }
 
 async fn get_over_http(http: &reqwest::Client, url: &str) -> Result<Option<Value>> {
-    let answer = http
-        .get(url)
-        .send()
-        .await
-        .map_err(reqwest::Error::without_url)?;
+    let answer = http.get(url).send().await.map_err(reqwest::Error::without_url)?;
     match answer.status().as_u16() {
         200 => {
             let body = answer.bytes().await.map_err(reqwest::Error::without_url)?;
-            Ok(Some(
-                serde_json::from_slice(&body).context("the response is not JSON")?,
-            ))
+            Ok(Some(serde_json::from_slice(&body).context("the response is not JSON")?))
         }
         404 => Ok(None),
         code => bail!("it responded with {code}"),

@@ -94,9 +94,7 @@ impl<'a> ObjectPrinter<'a> {
         }
         self.titled = true;
         for (n, it) in shown.into_iter().enumerate() {
-            let FoundObjects {
-                resource, objects, ..
-            } = it;
+            let FoundObjects { resource, objects, .. } = it;
             if n > 0 {
                 self.out.print("\n")?;
             }
@@ -106,9 +104,7 @@ impl<'a> ObjectPrinter<'a> {
             }
             let mut table = resource.build_table(objects, now());
             if it.named {
-                let rows = objects
-                    .iter()
-                    .map(|object| resource.build_row(object, now()));
+                let rows = objects.iter().map(|object| resource.build_row(object, now()));
                 table.rows = rows.collect();
             }
             let lines = table.to_lines(&self.style);
@@ -119,10 +115,7 @@ impl<'a> ObjectPrinter<'a> {
     }
 
     fn print_names(&self, found: &[FoundObjects]) -> Result<()> {
-        for FoundObjects {
-            resource, objects, ..
-        } in found
-        {
+        for FoundObjects { resource, objects, .. } in found {
             for object in objects {
                 self.out.print(&name_line(resource, object))?;
             }
@@ -144,9 +137,7 @@ fn name_line(resource: &KindInfo, object: &Value) -> String {
 fn to_list(found: &[FoundObjects]) -> Value {
     if let [
         FoundObjects {
-            objects,
-            single: true,
-            ..
+            objects, single: true, ..
         },
     ] = found
         && let [object] = &objects[..]

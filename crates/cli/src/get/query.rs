@@ -105,10 +105,7 @@ fn find_kinds(word: &str) -> Result<Vec<KindInfo>> {
         return Ok(found);
     }
     let known: Vec<String> = all_resources().into_iter().map(|it| it.plural).collect();
-    bail!(
-        "unknown kind {word:?}; use one of {}, or all",
-        known.join(", ")
-    )
+    bail!("unknown kind {word:?}; use one of {}, or all", known.join(", "))
 }
 
 #[cfg(test)]
@@ -131,10 +128,7 @@ mod tests {
                 &["seg/a", "hp/b"],
                 &["/stableegresses/a", "/namespaces/team/httpproxies/b"],
             ),
-            (
-                &["seg,conn"],
-                &["/stableegresses", "/namespaces/team/connectors"],
-            ),
+            (&["seg,conn"], &["/stableegresses", "/namespaces/team/connectors"]),
         ] {
             let paths: Vec<String> = paths.iter().map(|path| format!("{GROUP}{path}")).collect();
             assert_eq!(api_paths(words).expect("words"), paths);

@@ -30,9 +30,7 @@ impl Office {
     /// Binds the address before anything else, so that the process does not run without its admin endpoints.
     pub(super) async fn open(address: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| {
-            format!(
-                "cannot listen on --admin {address}; use another address, or port 0 for a free one"
-            )
+            format!("cannot listen on --admin {address}; use another address, or port 0 for a free one")
         })?;
         let address = listener.local_addr()?;
         let telemetry = Telemetry::default();

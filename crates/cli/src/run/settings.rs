@@ -67,11 +67,7 @@ pub(super) fn settings(args: &RunArgs) -> Result<OperatorSettings> {
         leader_elect: args.leader_elect,
         admin: None,
     };
-    Ok(OperatorSettings {
-        coder,
-        egress,
-        tunnel,
-    })
+    Ok(OperatorSettings { coder, egress, tunnel })
 }
 
 fn check_duplicates(args: &RunArgs) -> Result<()> {
@@ -121,9 +117,7 @@ fn check_domain(domain: &str) -> Result<()> {
 }
 
 fn endpoint_fix(endpoint: &str) -> String {
-    format!(
-        "invalid --hetzner-endpoint {endpoint:?}; use a URL such as https://api.hetzner.cloud/v1"
-    )
+    format!("invalid --hetzner-endpoint {endpoint:?}; use a URL such as https://api.hetzner.cloud/v1")
 }
 
 /// The name of a namespace is a DNS label.
@@ -197,14 +191,7 @@ mod tests {
 
     #[test]
     fn printed_settings_are_effective() {
-        let args = parse_args(&[
-            "--namespace",
-            "net",
-            "--identity",
-            "me",
-            "--leader-elect",
-            "false",
-        ]);
+        let args = parse_args(&["--namespace", "net", "--identity", "me", "--leader-elect", "false"]);
         let settings = settings(&args).expect("settings");
         let shown = settings_json(&args, &settings);
         assert_eq!(shown["namespace"], "net");

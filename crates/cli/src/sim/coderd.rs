@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::coderd::{Coderd, Config, OWNER_TOKEN, Pods, User, Work};
+use aplomb_fake_services::coderd::{Config, FakeCoderd, OWNER_TOKEN, Pods, User, Work};
 use http::StatusCode;
 
 use crate::args::{BypassRefusal, CoderdArgs};
@@ -42,7 +42,7 @@ pub(super) fn config(args: &CoderdArgs) -> anyhow::Result<Config> {
 
 /// Simulates the pods of a cluster, if a kubeconfig is set.
 pub(super) async fn run_pod_simulator(
-    coderd: Coderd,
+    coderd: FakeCoderd,
     args: CoderdArgs,
 ) -> anyhow::Result<Option<impl Future<Output = ()>>> {
     if args.kubeconfig.is_none() {

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::hetzner::{Config, SameServer, Scope, Token};
+use aplomb_fake_services::hcloud::{Config, SameServer, Scope, Token};
 
 use crate::args::{FractionArg, HetznerArgs, SameServerAssign};
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use aplomb_console::trace::{
-    Relative, RelativeFilter, RelativeQuery, TraceInputs, relative_queries,
-};
+use aplomb_console::trace::{Relative, RelativeFilter, RelativeQuery, TraceInputs, relative_queries};
 use kube::Client;
 use serde_json::Value;
 
@@ -21,16 +19,11 @@ const METADATA_LIST_ACCEPT: &str = "application/json;as=PartialObjectMetadataLis
                         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// The object, if it exists.
-pub(super) async fn read_object(
-    cluster: &ClusterClient,
-    wanted: &KindQuery,
-) -> Result<Option<Value>> {
+pub(super) async fn read_object(cluster: &ClusterClient, wanted: &KindQuery) -> Result<Option<Value>> {
     let path = wanted.api_path(Some(&cluster.namespace));
     match read_json(&cluster.client, &path, false).await {
         Ok(object) => Ok(Some(object)),
-        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
-            Ok(None)
-        }
+        Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -72,12 +65,7 @@ async fn gather_relatives(client: &Client, object: &Value, evidence: &mut TraceI
     }
 }
 
-async fn find_relatives(
-    client: &Client,
-    look: &RelativeQuery,
-    of: &str,
-    gaps: &mut Vec<String>,
-) -> Vec<Relative> {
+async fn find_relatives(client: &Client, look: &RelativeQuery, of: &str, gaps: &mut Vec<String>) -> Vec<Relative> {
     let mut path = match look.api_version {
         "v1" => "/api/v1".to_owned(),
         group => format!("/apis/{group}"),
@@ -118,11 +106,7 @@ async fn find_relatives(
         // A kind that is not installed has no objects.
         (Err(kube::Error::Api(status)), _) if status.code == 404 => Vec::new(),
         (Err(error), by) => {
-            gaps.push(format!(
-                "{}: {}",
-                look.plural,
-                error_text::server_error_line(&error)
-            ));
+            gaps.push(format!("{}: {}", look.plural, error_text::server_error_line(&error)));
             match by {
                 RelativeFilter::Name(name) => vec![relative(name, None, None)],
                 _ => Vec::new(),
@@ -143,8 +127,7 @@ async fn gather_events(client: &Client, object: &Value, evidence: &mut TraceInpu
         "" => "default",
         namespace => namespace,
     };
-    let path =
-        format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{uid}");
+    let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{uid}");
     match read_json(client, &path, false).await {
         Ok(list) => {
             let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -159,10 +142,7 @@ async fn gather_events(client: &Client, object: &Value, evidence: &mut TraceInpu
 
 async fn gather_journal(found: &FoundOperators, object: &Value, evidence: &mut TraceInputs) {
     let mut path = format!("/debug/journal/{}", str_at(object, "/kind"));
-    let parts = [
-        str_at(object, "/metadata/namespace"),
-        str_at(object, "/metadata/name"),
-    ];
+    let parts = [str_at(object, "/metadata/namespace"), str_at(object, "/metadata/name")];
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
         path.push_str(&format!("/{part}"));
     }
@@ -172,9 +152,7 @@ async fn gather_journal(found: &FoundOperators, object: &Value, evidence: &mut T
             Ok(lines) => {
                 heard = true;
                 let lines = lines.as_ref().and_then(Value::as_array);
-                evidence
-                    .journal
-                    .extend(lines.into_iter().flatten().cloned());
+                evidence.journal.extend(lines.into_iter().flatten().cloned());
             }
             Err(error) => evidence.gaps.push(error_text::error_line(&error)),
         }
@@ -197,8 +175,5 @@ async fn read_json(client: &Client, path: &str, metadata: bool) -> kube::Result<
 }
 
 fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

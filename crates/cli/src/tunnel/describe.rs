@@ -19,11 +19,7 @@ pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
 }
 
 /// The full description.
-pub(super) fn describe_tunnel(
-    proxy: &HttpProxy,
-    connectors: &[(String, Option<Connector>)],
-    now: Timestamp,
-) -> String {
+pub(super) fn describe_tunnel(proxy: &HttpProxy, connectors: &[(String, Option<Connector>)], now: Timestamp) -> String {
     let status = proxy.status.clone().unwrap_or_default();
     let mut rows = vec![
         table_row("Tunnel:", &proxy.name_any()),
@@ -38,10 +34,7 @@ pub(super) fn describe_tunnel(
         rows.push(table_row("Gateways:", &status.addresses.join(", ")));
     }
     for (name, connector) in connectors {
-        rows.push(table_row(
-            "Connector:",
-            &agent_text(name, connector.as_ref(), now),
-        ));
+        rows.push(table_row("Connector:", &agent_text(name, connector.as_ref(), now)));
     }
     let mut text = align_columns(&rows);
     if !status.conditions.is_empty() {
@@ -117,21 +110,11 @@ fn stage_rows(timeline: &TunnelTimeline) -> Vec<Vec<String>> {
     let mut last = first;
     for (name, at) in stages {
         let Some(MicroTime(at)) = at else {
-            rows.push(vec![
-                name.to_owned(),
-                "-".to_owned(),
-                "-".to_owned(),
-                "-".to_owned(),
-            ]);
+            rows.push(vec![name.to_owned(), "-".to_owned(), "-".to_owned(), "-".to_owned()]);
             continue;
         };
         let since = |then: Option<Timestamp>| format_millis(then.unwrap_or(*at), *at);
-        rows.push(vec![
-            name.to_owned(),
-            since(last),
-            since(first),
-            at.to_string(),
-        ]);
+        rows.push(vec![name.to_owned(), since(last), since(first), at.to_string()]);
         last = Some(*at);
     }
     rows

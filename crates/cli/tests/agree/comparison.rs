@@ -38,13 +38,7 @@ impl Comparison {
     }
 
     /// Records the cells of an object at a version.
-    pub(crate) fn cells(
-        &mut self,
-        source: &'static str,
-        object: &Object,
-        version: u64,
-        cells: &Cells,
-    ) {
+    pub(crate) fn cells(&mut self, source: &'static str, object: &Object, version: u64, cells: &Cells) {
         let known = self.recorded.entry((object.clone(), version)).or_default();
         for (column, text) in cells {
             let Some((first, who)) = known.get(column) else {
@@ -62,8 +56,7 @@ impl Comparison {
 
     /// Records what the API server has, both before and after the status was read at `since`.
     pub(crate) fn check_settled(&mut self, server: &Sample, status: &Sample, since: Instant) {
-        let kinds: std::collections::BTreeSet<&str> =
-            status.keys().map(|object| object.0.as_str()).collect();
+        let kinds: std::collections::BTreeSet<&str> = status.keys().map(|object| object.0.as_str()).collect();
         for (object, shown) in server.iter().filter(|it| kinds.contains(it.0.0.as_str())) {
             let has = status.get(object).map(|it| it.version);
             match has {
@@ -118,9 +111,7 @@ impl Comparison {
     /// Whether one wrong cell in a sample would be found.
     pub(crate) fn detects_wrong_cell(&self, sample: &Sample) -> bool {
         let mut wrong = sample.clone();
-        let cells = wrong
-            .values_mut()
-            .flat_map(|shown| shown.cells.values_mut());
+        let cells = wrong.values_mut().flat_map(|shown| shown.cells.values_mut());
         let Some(cell) = cells.last() else {
             return false;
         };
@@ -141,7 +132,6 @@ impl Comparison {
         let (mut copy, now) = (self.clone(), Instant::now());
         copy.check_settled(&server, status, now);
         copy.record_arrival(status, now + 2 * limit);
-        copy.overdue_objects(now + 2 * limit, limit).len()
-            == self.overdue_objects(now, limit).len() + 1
+        copy.overdue_objects(now + 2 * limit, limit).len() == self.overdue_objects(now, limit).len() + 1
     }
 }

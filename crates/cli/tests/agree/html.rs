@@ -48,9 +48,7 @@ pub(crate) fn sample_page(kinds: &[KindInfo], html: &str) -> Result<Sample> {
         };
         let body = rest.split("</tr>").next().unwrap_or_default();
         let mut shown = SampledObject {
-            version: parse_version(
-                &attribute(&tag, "data-version").context("a row has no version")?,
-            )?,
+            version: parse_version(&attribute(&tag, "data-version").context("a row has no version")?)?,
             cells: Default::default(),
         };
         for cell in body.split("<td ").skip(1) {
@@ -74,8 +72,7 @@ fn sample_toggles(html: &str, sample: &mut Sample) -> Result<()> {
     for item in html.split("<li class=\"tunnel\"").skip(1) {
         let (tag, rest) = item.split_once('>').context("a tag is not closed")?;
         let object = object_of_tag(tag).context("a tunnel has no name")?;
-        let at =
-            parse_version(&attribute(tag, "data-version").context("a tunnel has no version")?)?;
+        let at = parse_version(&attribute(tag, "data-version").context("a tunnel has no version")?)?;
         let (_, toggle) = rest
             .split_once("<span class=\"toggle\"")
             .context("a tunnel has no toggle")?;

@@ -125,10 +125,7 @@ async fn check_result(look: &DemoClient, book: &RefCell<Comparison>) -> Result<(
     compare_round(look, book).await?;
     let status = look.status().await?;
     let book = book.borrow();
-    let (p99, most) = (
-        book.p99(),
-        book.delays.iter().max().copied().unwrap_or_default(),
-    );
+    let (p99, most) = (book.p99(), book.delays.iter().max().copied().unwrap_or_default());
     println!(
         "        {} samples, {} comparisons, {} reads of the server; delay p99 {p99:.0?}, at most {most:.0?}; limit {MAX_DELAY:?}",
         book.samples,
@@ -142,10 +139,7 @@ async fn check_result(look: &DemoClient, book: &RefCell<Comparison>) -> Result<(
         book.faults[0]
     );
     ensure!(book.compared > 1000, "only {} comparisons", book.compared);
-    ensure!(
-        book.detects_wrong_cell(&status),
-        "a wrong cell would not be found"
-    );
+    ensure!(book.detects_wrong_cell(&status), "a wrong cell would not be found");
     ensure!(
         book.detects_late_page(&status, TIMEOUT),
         "a late page would not be found"

@@ -27,8 +27,7 @@ pub(crate) type Sample = BTreeMap<Object, SampledObject>;
 pub(crate) const TOGGLE: &str = "toggle";
 
 pub(crate) fn parse_version(text: &str) -> Result<u64> {
-    text.parse()
-        .with_context(|| format!("{text:?} is not a version"))
+    text.parse().with_context(|| format!("{text:?} is not a version"))
 }
 
 /// Whether a column is an age.
@@ -86,10 +85,7 @@ pub(crate) fn sample_status(text: &str) -> Result<Sample> {
 pub(crate) fn sample_objects(kinds: &[KindInfo], text: &str) -> Result<Sample> {
     let list: Value = serde_json::from_str(text)?;
     let mut sample = Sample::new();
-    for object in list["items"]
-        .as_array()
-        .context("the output is not a List")?
-    {
+    for object in list["items"].as_array().context("the output is not a List")? {
         let kind = object["kind"].as_str().unwrap_or_default();
         let resource = kinds.iter().find(|it| it.kind == kind);
         let resource = resource.with_context(|| format!("unknown kind {kind}"))?;

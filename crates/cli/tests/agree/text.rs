@@ -20,9 +20,7 @@ fn title_columns(header: &str) -> Vec<(usize, String)> {
         }
     }
     let trimmed = found.into_iter();
-    trimmed
-        .map(|(at, title)| (at, title.trim().to_owned()))
-        .collect()
+    trimmed.map(|(at, title)| (at, title.trim().to_owned())).collect()
 }
 
 /// The cells of every object, without ages.
@@ -39,11 +37,7 @@ pub(crate) fn parse_table(kinds: &[KindInfo], text: &str) -> Result<Vec<(Object,
     Ok(found)
 }
 
-fn parse_row(
-    kinds: &[KindInfo],
-    titles: &[(usize, String)],
-    line: &str,
-) -> Result<(Object, Cells)> {
+fn parse_row(kinds: &[KindInfo], titles: &[(usize, String)], line: &str) -> Result<(Object, Cells)> {
     let letters: Vec<char> = line.chars().collect();
     let ends = titles.iter().skip(1).map(|(at, _)| *at);
     let ends = ends.chain([letters.len()]);

@@ -95,15 +95,13 @@ impl Chromium {
 
     /// Goes to a page and waits until it has loaded.
     pub(crate) async fn navigate(&mut self, tab: &Tab, url: &str) -> Result<()> {
-        self.call(tab, "Page.navigate", json!({ "url": url }))
-            .await?;
+        self.call(tab, "Page.navigate", json!({ "url": url })).await?;
         self.wait_event(tab, "Page.loadEventFired").await
     }
 
     /// The value of an expression in the page; a promise is awaited.
     pub(crate) async fn evaluate(&mut self, tab: &Tab, expression: &str) -> Result<Value> {
-        let params =
-            json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let answer = self.call(tab, "Runtime.evaluate", params).await?;
         if !answer["exceptionDetails"].is_null() {
             bail!("{expression}: {}", answer["exceptionDetails"]);
@@ -134,9 +132,7 @@ impl Chromium {
             let (method, params) = (event["method"].as_str()?, &event["params"]);
             let bad = match method {
                 "Runtime.exceptionThrown" => true,
-                "Runtime.consoleAPICalled" => {
-                    params["type"] == "error" || params["type"] == "assert"
-                }
+                "Runtime.consoleAPICalled" => params["type"] == "error" || params["type"] == "assert",
                 "Log.entryAdded" => params["entry"]["level"] == "error",
                 _ => false,
             };

@@ -40,9 +40,7 @@ async fn run_tests() -> Result<()> {
     browser.call(&tab, document, observer).await?;
     browser.navigate(&tab, &stage.page).await?;
     runs::run_all(&stage, &mut browser, &tab).await?;
-    let name = browser
-        .evaluate(&tab, "document.body.dataset.connection")
-        .await?;
+    let name = browser.evaluate(&tab, "document.body.dataset.connection").await?;
     ensure!(name == "live", "the connection is {name}");
     println!("ok      green after the first request, never before, ten times");
     check_trace(&stage, &mut browser, &tab).await?;
@@ -50,10 +48,7 @@ async fn run_tests() -> Result<()> {
     check_without_scripts(&stage, &mut browser).await?;
     println!("ok      without scripts the rows are there, and the page refreshes itself");
     let complaints = browser.console_errors();
-    ensure!(
-        complaints.is_empty(),
-        "the browser reports errors: {complaints:#?}"
-    );
+    ensure!(complaints.is_empty(), "the browser reports errors: {complaints:#?}");
     println!("ok      no browser errors\n4 passed, 0 failed");
     Ok(())
 }
@@ -63,24 +58,15 @@ async fn check_trace(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result
     let url = format!("{}/trace/HTTPProxy/default/run-1", stage.page);
     browser.navigate(tab, &url).await?;
     let text = "document.querySelector('svg.picture').textContent";
-    let text = browser
-        .evaluate(tab, text)
-        .await?
-        .to_string()
-        .to_lowercase();
-    ensure!(
-        text.contains("proven") && text.contains("programmed"),
-        "{text}"
-    );
+    let text = browser.evaluate(tab, text).await?.to_string().to_lowercase();
+    ensure!(text.contains("proven") && text.contains("programmed"), "{text}");
     Ok(())
 }
 
 async fn check_without_scripts(stage: &Stage, browser: &mut Chromium) -> Result<()> {
     let tab = browser.open_tab().await?;
     let off = json!({ "value": true });
-    browser
-        .call(&tab, "Emulation.setScriptExecutionDisabled", off)
-        .await?;
+    browser.call(&tab, "Emulation.setScriptExecutionDisabled", off).await?;
     browser.navigate(&tab, &stage.page).await?;
     let rows = count_rows(browser, &tab).await?;
     ensure!(rows == 10, "{rows} rows of ten tunnels");

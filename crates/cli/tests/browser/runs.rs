@@ -124,9 +124,7 @@ async fn first_success(listen: &str, hostname: &str) -> Result<FirstSuccess> {
     let mut failed = None;
     loop {
         let began = now();
-        let request = client
-            .get(format!("http://{listen}/"))
-            .header(HOST, hostname);
+        let request = client.get(format!("http://{listen}/")).header(HOST, hostname);
         if let Ok(response) = request.send().await
             && response.status().is_success()
         {

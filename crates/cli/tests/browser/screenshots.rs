@@ -34,15 +34,10 @@ pub(crate) async fn take_screenshots(url: &str, kubeconfig: &Path, directory: &P
     std::fs::create_dir_all(directory)?;
     for (name, width, height, scheme) in PICTURES {
         let tab = browser.open_tab().await?;
-        let size =
-            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        browser
-            .call(&tab, "Emulation.setDeviceMetricsOverride", size)
-            .await?;
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        browser.call(&tab, "Emulation.setDeviceMetricsOverride", size).await?;
         let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        browser
-            .call(&tab, "Emulation.setEmulatedMedia", media)
-            .await?;
+        browser.call(&tab, "Emulation.setEmulatedMedia", media).await?;
         browser.navigate(&tab, url).await?;
         check_screenshot(&mut browser, &tab).await?;
         let picture = browser

@@ -53,23 +53,13 @@ impl Stage {
         let at = dir.path();
         let config = at.join("kubeconfig");
         let kubeconfig = config.to_str().context("a path")?;
-        let programs = Programs {
-            dir: at,
-            kubeconfig,
-        };
+        let programs = Programs { dir: at, kubeconfig };
         let mut processes = vec![programs.start("box", &["box", "--listen", "127.0.0.1:0"])?];
         wait_for_line(&at.join("box.out"), "ready").await?;
         let crds = programs.command(&["crds", "tunnel", "--apply"]).output()?;
         let words = String::from_utf8_lossy(&crds.stderr);
         ensure!(crds.status.success(), "{words}");
-        let run = [
-            "run",
-            "tunnel",
-            "--admin",
-            "127.0.0.1:0",
-            "--log-format",
-            "json",
-        ];
+        let run = ["run", "tunnel", "--admin", "127.0.0.1:0", "--log-format", "json"];
         processes.push(programs.start("operator", &run)?);
         let listen = free_address()?;
         processes.push(programs.start("gateway", &["gateway", "--listen", &listen])?);
@@ -116,12 +106,7 @@ impl Stage {
 }
 
 /// Creates a tunnel; its hostname follows from its name.
-pub(crate) async fn create(
-    client: &Client,
-    name: &str,
-    connector: &str,
-    origin: &str,
-) -> Result<()> {
+pub(crate) async fn create(client: &Client, name: &str, connector: &str, origin: &str) -> Result<()> {
     let backend = json!({ "endpoint": origin, "connector": { "name": connector } });
     let object: HttpProxy = serde_json::from_value(json!({
         "apiVersion": "aplomb.dev/v1alpha1",

@@ -32,9 +32,7 @@ impl OldChart {
         })?;
         let now = "app.kubernetes.io/instance: {{ .root.Release.Name }}";
         let then = format!("{OLD_LABEL}: {{{{ .root.Release.Name }}}}");
-        older.edit_file("aplomb/templates/_names.tpl", |text| {
-            text.replace(now, &then)
-        })?;
+        older.edit_file("aplomb/templates/_names.tpl", |text| text.replace(now, &then))?;
         Ok(older)
     }
 

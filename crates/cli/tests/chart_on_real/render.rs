@@ -76,10 +76,7 @@ const INVALID_VALUES: [(&str, &str); 9] = [
     ("operators.tunel.enabled=true", "tunel"),
     ("operators.tunnel.replicas=0", "replicas"),
     ("operators.tunnel.replicas=two", "replicas"),
-    (
-        "operators.coder.watchNamespace=Not_A_Name",
-        "watchNamespace",
-    ),
+    ("operators.coder.watchNamespace=Not_A_Name", "watchNamespace"),
     ("gateway.service.type=Loadbalancer", "type"),
     ("gateway.denyNetworks={example.com}", "denyNetworks"),
     ("image.digest=latest", "digest"),
@@ -157,17 +154,11 @@ pub(crate) fn check_values_documented() -> Result<()> {
     }));
     ensure!(account.unused().into_iter().eq([&idle]), "{account:?}");
     ensure!(account.missing().is_empty(), "{account:?}");
-    ensure!(
-        account.settle("a test", &[]).is_err(),
-        "the right is unused"
-    );
+    ensure!(account.settle("a test", &[]).is_err(), "the right is unused");
     let why = LOOK;
     account.settle("a test", &[("delete nodes", why)])?;
     let void = [("delete nodes", why), ("update nodes", LOOK)];
-    ensure!(
-        account.settle("a test", &void).is_err(),
-        "the right is not granted"
-    );
+    ensure!(account.settle("a test", &void).is_err(), "the right is not granted");
     account.told(&json!({
         "verb": "create",
         "objectRef": { "resource": "nodes" },
@@ -187,12 +178,7 @@ pub(crate) fn check_variants(stage: &Stage) -> Result<()> {
     let with_gateways = [&definitions[..], &["--set", "gatewayApi.install=true"]].concat();
     for args in [&definitions[..], &with_gateways] {
         let text = helm(&stage.plane, args)?;
-        let strict = [
-            "apply",
-            "--server-side",
-            "--dry-run=server",
-            "--validate=strict",
-        ];
+        let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict"];
         stage.kubectl_with(&[&strict[..], &["-f", "-"]].concat(), &text)?;
     }
     stage.kubectl(&["create", "namespace", SYSTEM])?;
@@ -200,12 +186,8 @@ pub(crate) fn check_variants(stage: &Stage) -> Result<()> {
         let text = rendered(&stage.plane, values).context(name)?;
         let apply = ["apply", "--validate=strict", "-f", "-"];
         let said = stage.kubectl_with(&apply, &text).context(name)?;
-        stage
-            .kubectl_with(&["diff", "-f", "-"], &text)
-            .context(name)?;
-        stage
-            .kubectl_with(&["delete", "-f", "-"], &text)
-            .context(name)?;
+        stage.kubectl_with(&["diff", "-f", "-"], &text).context(name)?;
+        stage.kubectl_with(&["delete", "-f", "-"], &text).context(name)?;
         println!("        {name}: {} objects", said.lines().count());
     }
     stage.kubectl(&["delete", "namespace", SYSTEM, "--timeout=60s"])?;
@@ -251,10 +233,7 @@ pub(crate) fn check_view_role(stage: &Stage) -> Result<()> {
         ensure!(may("patch").is_err(), "a viewer may patch {name}");
     }
     let secrets = ["auth", "can-i", "get", "secrets", "--as=looker", "-A"];
-    ensure!(
-        stage.kubectl(&secrets).is_err(),
-        "a viewer may read Secrets"
-    );
+    ensure!(stage.kubectl(&secrets).is_err(), "a viewer may read Secrets");
     stage.kubectl(&["delete", "clusterrolebinding", "looker"])?;
     Ok(())
 }
@@ -262,19 +241,12 @@ pub(crate) fn check_view_role(stage: &Stage) -> Result<()> {
 /// Every metric in a query of the dashboard is served by a process.
 pub(crate) async fn check_dashboard(stage: &Stage) -> Result<()> {
     let served = stage.get_admin("/metrics").await?;
-    let types = served
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let types = served.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let served: BTreeSet<&str> = types.filter_map(|line| line.split(' ').next()).collect();
     let dashboard = include_str!("../../../../dashboards/aplomb.json");
     let queries = dashboard.lines().filter(|line| line.contains("\"expr\": "));
     let words = queries.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
-    let prefixes = [
-        "aplomb_",
-        "controller_runtime_",
-        "workqueue_",
-        "leader_election_",
-    ];
+    let prefixes = ["aplomb_", "controller_runtime_", "workqueue_", "leader_election_"];
     let named = words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix)));
     let mut missing = BTreeSet::new();
     for name in named {
@@ -285,10 +257,7 @@ pub(crate) async fn check_dashboard(stage: &Stage) -> Result<()> {
         }
     }
     missing.retain(|name| !UNRENDERED_VALUES.contains(name));
-    ensure!(
-        missing.is_empty(),
-        "not served: {missing:?}, served: {served:?}"
-    );
+    ensure!(missing.is_empty(), "not served: {missing:?}, served: {served:?}");
     println!("        {} metrics are served", served.len());
     Ok(())
 }

@@ -18,8 +18,7 @@ use crate::traffic::Endpoints;
 /// Generous: other tests use the same cores.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 /// Tokens of the simulated servers.
-pub(crate) const HETZNER_TOKEN: &str =
-    "k3VtZ9wQ1nRb7yXc5LdJ0hPf8sGm2AuE6iTo4WvBqNzKxYjCrHgDlSpFMeUaOIty";
+pub(crate) const HETZNER_TOKEN: &str = "k3VtZ9wQ1nRb7yXc5LdJ0hPf8sGm2AuE6iTo4WvBqNzKxYjCrHgDlSpFMeUaOIty";
 pub(crate) const CODER_TOKEN: &str = "kV3tZ9wQ1n-Rb7yXc5LdJ0hPf8sGm2AuE";
 
 struct Running {
@@ -80,13 +79,8 @@ impl Stage {
         self.hetzner = format!("http://{hetzner}");
         self.coderd = format!("http://{coderd}");
         let both = async || {
-            self.get(&format!("{}/_sim/state", self.hetzner))
-                .await
-                .is_ok()
-                && self
-                    .get(&format!("{}/_sim/state", self.coderd))
-                    .await
-                    .is_ok()
+            self.get(&format!("{}/_sim/state", self.hetzner)).await.is_ok()
+                && self.get(&format!("{}/_sim/state", self.coderd)).await.is_ok()
         };
         self.wait_until("the simulated servers serve", both).await
     }
@@ -117,12 +111,7 @@ impl Stage {
         let mut args = vec!["run", word];
         let hetzner = format!("{}/v1", self.hetzner);
         if word == "egress" {
-            args.extend([
-                "--hetzner-endpoint",
-                &hetzner,
-                "--pods-namespace",
-                namespace,
-            ]);
+            args.extend(["--hetzner-endpoint", &hetzner, "--pods-namespace", namespace]);
         }
         args.extend(more);
         self.start_process(name, namespace, &account, &args).await
@@ -132,8 +121,7 @@ impl Stage {
     pub(crate) async fn start_gateway(&mut self, name: &str) -> Result<()> {
         let listen = free_address()?;
         let args = ["gateway", "--listen", &listen];
-        self.start_process(name, SYSTEM, "aplomb-gateway", &args)
-            .await?;
+        self.start_process(name, SYSTEM, "aplomb-gateway", &args).await?;
         if let Some(it) = self.running.get_mut(name) {
             it.listen.clone_from(&listen);
         }
@@ -141,13 +129,7 @@ impl Stage {
         Ok(())
     }
 
-    async fn start_process(
-        &mut self,
-        name: &str,
-        namespace: &str,
-        account: &str,
-        args: &[&str],
-    ) -> Result<()> {
+    async fn start_process(&mut self, name: &str, namespace: &str, account: &str, args: &[&str]) -> Result<()> {
         let (kubeconfig, admin) = (self.kubeconfig(namespace, account)?, free_address()?);
         let flags = [
             ("--kubeconfig", kubeconfig.as_str()),
@@ -161,15 +143,10 @@ impl Stage {
         let process = Process::aplomb(self.dir.path(), name, &args)?;
         let ready = format!("http://{admin}/readyz");
         let listen = String::new();
-        let it = Running {
-            process,
-            admin,
-            listen,
-        };
+        let it = Running { process, admin, listen };
         self.running.insert(name.to_owned(), it);
         let what = format!("{name} is ready");
-        self.wait_until(&what, async || self.get(&ready).await.is_ok())
-            .await
+        self.wait_until(&what, async || self.get(&ready).await.is_ok()).await
     }
 
     /// Stops a process and waits for its exit. Clients first stop using a gateway.
@@ -186,9 +163,7 @@ impl Stage {
     }
 
     fn endpoints(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.endpoints
-            .lock()
-            .expect("no panic while holding the lock")
+        self.endpoints.lock().expect("no panic while holding the lock")
     }
 
     /// The responses of all admin addresses.
@@ -252,10 +227,7 @@ impl Stage {
 
     /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
-        let running = self
-            .running
-            .iter()
-            .map(|(name, it)| (name.as_str(), &it.process));
+        let running = self.running.iter().map(|(name, it)| (name.as_str(), &it.process));
         let agent = self.agent.iter().map(|agent| ("agent", agent));
         let sims = self.simulators.iter().map(|sim| ("sim", sim));
         for (name, process) in running.chain(agent).chain(sims) {

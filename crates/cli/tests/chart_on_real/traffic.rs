@@ -44,14 +44,10 @@ impl Traffic {
     pub(crate) fn start(endpoints: &Endpoints, hostname: &'static str) -> Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let endpoints = Arc::clone(endpoints);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT);
         let client = client.build()?;
-        let thread = thread::spawn(move || {
-            runtime.block_on(send_requests(&client, &endpoints, hostname, stopped))
-        });
+        let thread = thread::spawn(move || runtime.block_on(send_requests(&client, &endpoints, hostname, stopped)));
         Ok(Self { stop, thread })
     }
 
@@ -83,10 +79,7 @@ async fn send_requests(
             _ = &mut stopped => return (sent, failed),
             _ = ticks.tick() => {}
         }
-        let all = endpoints
-            .lock()
-            .expect("no panic while holding the lock")
-            .clone();
+        let all = endpoints.lock().expect("no panic while holding the lock").clone();
         let Some(to) = all.get(sent % all.len().max(1)) else {
             continue;
         };

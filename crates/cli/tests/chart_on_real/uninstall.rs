@@ -37,10 +37,7 @@ pub(crate) async fn uninstall(stage: &mut Stage) -> Result<()> {
     stage.helm(&["uninstall", "aplomb-crds", "--namespace", SYSTEM])?;
     let left = remaining_objects(stage)?;
     let documented = documented_objects();
-    ensure!(
-        left == documented,
-        "left {left:?}, documented {documented:?}"
-    );
+    ensure!(left == documented, "left {left:?}, documented {documented:?}");
     println!("        {left:?}");
     for object in ["httpproxy/laptop", "connector/laptop"] {
         stage.kubectl(&["get", "-n", TENANT_NAMESPACE, object])?;
@@ -65,19 +62,12 @@ fn documented_objects() -> BTreeSet<String> {
 /// The kinds of all objects that neither the control plane nor the test has created.
 fn remaining_objects(stage: &Stage) -> Result<BTreeSet<String>> {
     let kinds = stage.kubectl(&["api-resources", "--verbs=list", "-o", "name"])?;
-    let kinds: Vec<&str> = kinds
-        .lines()
-        .filter(|kind| !kind.contains("events"))
-        .collect();
+    let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.contains("events")).collect();
     let all = stage.kubectl(&["get", &kinds.join(","), "-A", "-o", "json"])?;
     let all: Value = serde_json::from_str(&all)?;
     let mut left = BTreeSet::new();
     for item in all["items"].as_array().context("no list")? {
-        let text = |path: &str| {
-            item.pointer(path)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let text = |path: &str| item.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let (kind, name) = (text("/kind"), text("/metadata/name"));
         let ours = [SYSTEM, TENANT_NAMESPACE, CODER].contains(&text("/metadata/namespace"))
             || text("/apiVersion").starts_with("aplomb.dev/")

@@ -11,9 +11,7 @@ use crate::old_chart::{NEW_FIELD, OLD_LABEL, OldChart};
 use crate::rights::Account;
 use crate::stage::Stage;
 use crate::traffic::Traffic;
-use crate::workloads::{
-    self, CODER, HOSTNAME, PROVISIONER, TENANT_NAMESPACE, TUNNEL, WorkloadSnapshot,
-};
+use crate::workloads::{self, CODER, HOSTNAME, PROVISIONER, TENANT_NAMESPACE, TUNNEL, WorkloadSnapshot};
 
 const IMAGE: &str = "image.repository=registry.example.com/aplomb";
 const OPERATORS: [&str; 3] = ["tunnel", "coder", "egress"];
@@ -29,14 +27,8 @@ pub(crate) async fn install_old_chart(stage: &mut Stage) -> Result<()> {
     stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
     let set = ["--set", IMAGE];
     stage.helm(&[&["install", "aplomb", &chart][..], &into, &set].concat())?;
-    ensure!(
-        !knows_new_field(stage)?,
-        "the older definition has the new field"
-    );
-    ensure!(
-        has_old_label(stage)?,
-        "the older release has no older label"
-    );
+    ensure!(!knows_new_field(stage)?, "the older definition has the new field");
+    ensure!(has_old_label(stage)?, "the older release has no older label");
     stage.start_simulators().await?;
     for word in OPERATORS {
         let name = format!("{word}-one");
@@ -53,9 +45,8 @@ pub(crate) async fn install_old_chart(stage: &mut Stage) -> Result<()> {
 
 /// Whether the CRD has the field that is new in this release.
 fn knows_new_field(stage: &Stage) -> Result<bool> {
-    let path = format!(
-        "jsonpath={{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.{NEW_FIELD}.type}}"
-    );
+    let path =
+        format!("jsonpath={{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.{NEW_FIELD}.type}}");
     let found = stage.kubectl(&["get", "crd", "httpproxies.aplomb.dev", "-o", &path])?;
     Ok(!found.is_empty())
 }
@@ -76,18 +67,12 @@ pub(crate) async fn upgrade(stage: &mut Stage) -> Result<()> {
     stage.helm(&[&["upgrade", "aplomb-crds", "charts/aplomb-crds"][..], &into].concat())?;
     let set = ["--set", IMAGE];
     stage.helm(&[&["upgrade", "aplomb", "charts/aplomb"][..], &into, &set].concat())?;
-    ensure!(
-        knows_new_field(stage)?,
-        "the definition lacks the new field"
-    );
+    ensure!(knows_new_field(stage)?, "the definition lacks the new field");
     ensure!(!has_old_label(stage)?, "the older label is still there");
     for word in OPERATORS {
         replace_processes(stage, word).await?;
     }
-    for (old, new) in [
-        ("gateway-one", "gateway-three"),
-        ("gateway-two", "gateway-four"),
-    ] {
+    for (old, new) in [("gateway-one", "gateway-three"), ("gateway-two", "gateway-four")] {
         stage.start_gateway(new).await?;
         stage.stop_process(old)?;
     }
@@ -104,10 +89,7 @@ pub(crate) async fn upgrade(stage: &mut Stage) -> Result<()> {
         began.elapsed()
     );
     let now = read_outside_objects(stage).await?;
-    ensure!(
-        (&moved, &keys) == (&now.0, &now.1),
-        "{moved} {keys} became {now:?}"
-    );
+    ensure!((&moved, &keys) == (&now.0, &now.1), "{moved} {keys} became {now:?}");
     compare_snapshots(&before, &workloads::snapshot_objects(stage)?)
 }
 
@@ -140,8 +122,7 @@ fn compare_snapshots(
     before: &BTreeMap<String, WorkloadSnapshot>,
     after: &BTreeMap<String, WorkloadSnapshot>,
 ) -> Result<()> {
-    let names =
-        |picture: &BTreeMap<String, WorkloadSnapshot>| picture.keys().cloned().collect::<Vec<_>>();
+    let names = |picture: &BTreeMap<String, WorkloadSnapshot>| picture.keys().cloned().collect::<Vec<_>>();
     ensure!(
         names(before) == names(after),
         "{:?} became {:?}",
@@ -182,9 +163,7 @@ pub(crate) async fn check_namespaced_install(stage: &mut Stage) -> Result<()> {
     args.extend(only.iter().flat_map(|value| ["--set", value]));
     stage.helm(&args)?;
     let watch = ["--watch-namespace", team];
-    stage
-        .start_operator("coder", "coder-team", system, &watch)
-        .await?;
+    stage.start_operator("coder", "coder-team", system, &watch).await?;
     workloads::create_coder(stage, team)?;
     let object = format!("coderprovisioner/{team}-{PROVISIONER}");
     stage.kubectl(&["delete", "-n", team, &object, "--timeout=60s"])?;

@@ -26,15 +26,9 @@ const KINDS: &str = "httpproxies,connectors,connectorclasses,hostnameclaims,stab
 pub(crate) fn create_tunnel(stage: &mut Stage) -> Result<()> {
     stage.kubectl(&["create", "namespace", TENANT_NAMESPACE])?;
     let role = include_str!("../../../../deploy/tunnel/samples/agent-rbac.yaml");
-    let role = role.replace(
-        "namespace: default",
-        &format!("namespace: {TENANT_NAMESPACE}"),
-    );
+    let role = role.replace("namespace: default", &format!("namespace: {TENANT_NAMESPACE}"));
     stage.kubectl_with(&["apply", "-f", "-"], &role)?;
-    let (port, kubeconfig) = (
-        traffic::origin()?,
-        stage.kubeconfig(TENANT_NAMESPACE, "aplomb-agent")?,
-    );
+    let (port, kubeconfig) = (traffic::origin()?, stage.kubeconfig(TENANT_NAMESPACE, "aplomb-agent")?);
     let key = stage.dir.path().join("agent.key");
     let args = [
         "connect",
@@ -51,11 +45,7 @@ pub(crate) fn create_tunnel(stage: &mut Stage) -> Result<()> {
         key.to_str().context("a path")?,
     ];
     stage.agent = Some(Process::aplomb(stage.dir.path(), "agent", &args)?);
-    stage.wait(
-        TENANT_NAMESPACE,
-        &format!("httpproxy/{TUNNEL}"),
-        "condition=Ready",
-    )
+    stage.wait(TENANT_NAMESPACE, &format!("httpproxy/{TUNNEL}"), "condition=Ready")
 }
 
 /// A floating IP, and two candidate nodes.
@@ -63,14 +53,10 @@ pub(crate) async fn create_egress(stage: &Stage) -> Result<()> {
     let servers = json!([{ "id": 101, "name": "gateway-a" }, { "id": 102, "name": "gateway-b" }]);
     let address = json!([{ "id": 1, "name": "web-egress", "ip": "192.0.2.10" }]);
     let state = json!({ "servers": servers, "floating_ips": address });
-    stage
-        .put(&format!("{}/_sim/state", stage.hetzner), &state)
-        .await?;
+    stage.put(&format!("{}/_sim/state", stage.hetzner), &state).await?;
     stage.kubectl(&["create", "-f", "deploy/egress/samples/nodes.yaml"])?;
     let token = format!("--from-literal=token={HETZNER_TOKEN}");
-    stage.kubectl(&[
-        "create", "secret", "generic", "hcloud", "-n", SYSTEM, &token,
-    ])?;
+    stage.kubectl(&["create", "secret", "generic", "hcloud", "-n", SYSTEM, &token])?;
     stage.kubectl(&["apply", "-f", "deploy/egress/samples/minimal.yaml"])?;
     stage.wait("", "stableegress/web", "condition=Ready")
 }
@@ -78,15 +64,7 @@ pub(crate) async fn create_egress(stage: &Stage) -> Result<()> {
 /// Two provisioner daemons, simulated by the server.
 pub(crate) fn create_coder(stage: &Stage, namespace: &str) -> Result<()> {
     let token = format!("--from-literal=token={CODER_TOKEN}");
-    stage.kubectl(&[
-        "create",
-        "secret",
-        "generic",
-        "coder-token",
-        "-n",
-        namespace,
-        &token,
-    ])?;
+    stage.kubectl(&["create", "secret", "generic", "coder-token", "-n", namespace, &token])?;
     let servers = format!("coder.aplomb.dev/servers={}", stage.coderd);
     let annotate = ["annotate", "secret", "coder-token", "-n", namespace];
     stage.kubectl(&[&annotate[..], &[&servers]].concat())?;

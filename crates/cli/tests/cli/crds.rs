@@ -89,17 +89,11 @@ async fn a_newer_gateway_api_is_kept() {
     let own = aplomb_api::definitions().len();
     assert_eq!(first.lines().count(), own + 3, "{first}");
     assert!(first.contains("httpproxies.aplomb.dev applied"), "{first}");
-    assert!(
-        first.contains(&format!("{ROUTES} installed, version v")),
-        "{first}"
-    );
+    assert!(first.contains(&format!("{ROUTES} installed, version v")), "{first}");
     let crds = server.crds().await;
     let before = crds.get(ROUTES).await.expect("installed");
     let again = server.apply(&[]);
-    assert!(
-        again.contains(&format!("{ROUTES} unchanged: version v")),
-        "{again}"
-    );
+    assert!(again.contains(&format!("{ROUTES} unchanged: version v")), "{again}");
     let after = crds.get(ROUTES).await.expect("still there");
     assert_eq!(after.resource_version(), before.resource_version());
 
@@ -123,11 +117,7 @@ async fn the_gateway_api_is_left_out_when_asked_to() {
     install_crypto_provider();
     let server = Box::start();
     let told = server.apply(&["--without-gateway-api"]);
-    assert_eq!(
-        told.lines().count(),
-        aplomb_api::definitions().len(),
-        "{told}"
-    );
+    assert_eq!(told.lines().count(), aplomb_api::definitions().len(), "{told}");
     let routes = server.crds().await.get_opt(ROUTES).await;
     assert!(routes.expect("a response").is_none());
 }

@@ -30,11 +30,7 @@ impl Demo {
             .spawn()
             .expect("it starts");
         let lines = BufReader::new(process.stdout.take().expect("its output"));
-        Self {
-            process,
-            lines,
-            dir,
-        }
+        Self { process, lines, dir }
     }
 
     /// The next line of this kind; other lines before it are skipped.
@@ -81,9 +77,7 @@ fn command(dir: &Path) -> Command {
 
 fn list_files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).expect("the directory");
-    entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect()
+    entries.map(|entry| entry.expect("an entry").path()).collect()
 }
 
 fn text<'a>(line: &'a Value, member: &str) -> &'a str {
@@ -138,10 +132,7 @@ async fn printed_urls_work_and_ctrl_c_leaves_nothing() {
     assert_eq!(made, ["hello", "shop"]);
     assert_eq!(demo.end("-INT"), Some(0));
     let address = url.trim_start_matches("http://").trim_end_matches('/');
-    assert!(
-        TcpStream::connect(address).is_err(),
-        "the port is still open"
-    );
+    assert!(TcpStream::connect(address).is_err(), "the port is still open");
 }
 
 #[test]
@@ -155,13 +146,7 @@ fn a_signal_in_the_middle_of_a_story_leaves_nothing() {
 fn without_a_terminal_it_plays_once_in_short_lines_and_ends() {
     let dir = tempfile::tempdir().expect("a directory");
     let kubeconfig = dir.path().join("demo.kubeconfig");
-    let flags = [
-        "--script",
-        "heartbeats",
-        "--script",
-        "conflicts",
-        "--kubeconfig",
-    ];
+    let flags = ["--script", "heartbeats", "--script", "conflicts", "--kubeconfig"];
     let played = command(dir.path())
         .args(flags)
         .arg(&kubeconfig)
@@ -190,10 +175,7 @@ fn unusable_options_fail_with_one_line() {
     std::fs::write(&precious, "mine").expect("a file");
     let said = run_failing(&["--kubeconfig", precious.to_str().expect("text")]);
     assert!(said.contains("precious"), "{said}");
-    assert_eq!(
-        std::fs::read_to_string(&precious).expect("it is there"),
-        "mine"
-    );
+    assert_eq!(std::fs::read_to_string(&precious).expect("it is there"), "mine");
     let said = run_failing(&["--speed", "0"]);
     assert!(said.contains("--speed 0"), "{said}");
 }

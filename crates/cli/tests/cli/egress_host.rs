@@ -43,10 +43,7 @@ fn address_rule_and_routes_appear_and_go() {
         assert_eq!(host.get("/livez").0, 200);
         assert_eq!(host.stop("TERM"), Some(0));
         assert!(!addresses().contains(ADDRESS));
-        assert!(
-            addresses().contains("192.0.2.10/24"),
-            "the node's own address stays"
-        );
+        assert!(addresses().contains("192.0.2.10/24"), "the node's own address stays");
         assert!(!ip("rule").contains(ADDRESS));
         assert_eq!(ip("route show table 2010"), "");
         assert!(ip("route").contains("default via 192.0.2.1"));
@@ -107,11 +104,7 @@ fn removed_items_are_restored() {
         for (taken, lost, show) in [
             ("address del 203.0.113.7/32 dev eth0", ADDRESS, "address"),
             ("rule del from 203.0.113.7", "from 203.0.113.7", "rule"),
-            (
-                "route flush table 2010",
-                "172.31.1.1",
-                "route show table 2010",
-            ),
+            ("route flush table 2010", "172.31.1.1", "route show table 2010"),
         ] {
             ip(taken);
             assert!(!ip(show).contains(lost), "{taken}");
@@ -172,10 +165,7 @@ fn errors_name_the_flag_or_the_capability() {
             assert_eq!(code, Some(2));
         };
         fails(&[], "--address");
-        fails(
-            &["--address", ADDRESS, "--interface", "eth7"],
-            "--interface",
-        );
+        fails(&["--address", ADDRESS, "--interface", "eth7"], "--interface");
         fails(&["--address", ADDRESS, "--table", "254"], "--table");
         let taken = std::net::TcpListener::bind("127.0.0.1:9963").expect("free");
         fails(&["--address", ADDRESS], "--listen");

@@ -97,12 +97,7 @@ fn an_unusable_kubeconfig() {
         &["status", "--context", "gone"],
         &["trace", "hp/web", "--context", "gone"],
     ] {
-        check_error(
-            &aplomb(&home, words, kubeconfig.to_str()),
-            words,
-            "gone",
-            "--context",
-        );
+        check_error(&aplomb(&home, words, kubeconfig.to_str()), words, "gone", "--context");
     }
 }
 
@@ -152,10 +147,7 @@ fn an_unresponsive_server() {
 fn missing_kinds() {
     let home = Boxed::start(&[]);
     let kubeconfig = home.kubeconfig();
-    for words in CLUSTER_COMMANDS
-        .into_iter()
-        .filter(|words| words[0] != "crds")
-    {
+    for words in CLUSTER_COMMANDS.into_iter().filter(|words| words[0] != "crds") {
         let output = aplomb(&home, words, kubeconfig.to_str());
         check_error(&output, words, "", "aplomb crds --apply");
     }
@@ -189,24 +181,11 @@ fn an_address_in_use() {
     for (words, flag) in [
         (&["run", "egress", "--admin", &address][..], "--admin"),
         (&["gateway", "--listen", &address], "--listen"),
-        (
-            &["gateway", "--listen", "127.0.0.1:0", "--admin", &address],
-            "--admin",
-        ),
-        (
-            &["box", "--listen", &address, "--kubeconfig", file],
-            "--listen",
-        ),
+        (&["gateway", "--listen", "127.0.0.1:0", "--admin", &address], "--admin"),
+        (&["box", "--listen", &address, "--kubeconfig", file], "--listen"),
         (&["sim", "coderd", "--listen", &address], "--listen"),
         (
-            &[
-                "sim",
-                "hetzner",
-                "--token-file",
-                &token,
-                "--listen",
-                &address,
-            ],
+            &["sim", "hetzner", "--token-file", &token, "--listen", &address],
             "--listen",
         ),
     ] {
@@ -252,18 +231,10 @@ fn unknown_words() {
         (&["trace", "web"], "web", "KIND/NAME"),
         (&["get", "hp", "-l", "a=("], "selector", ""),
         (&["get", "--watch"], "one kind", "httpproxies"),
-        (
-            &["get", "hp", "web", "-l", "a=b"],
-            "--selector",
-            "one of them",
-        ),
+        (&["get", "hp", "web", "-l", "a=b"], "--selector", "one of them"),
         (&["get", "hp", "web", "-A"], "--all-namespaces", "leave out"),
         (&["status", "--admin", "nowhere"], "--admin", "http://"),
-        (
-            &["run", "egress", "--namespace", "A_B"],
-            "--namespace",
-            "aplomb-system",
-        ),
+        (&["run", "egress", "--namespace", "A_B"], "--namespace", "aplomb-system"),
     ] {
         let output = aplomb(&home, words, kubeconfig.to_str());
         check_error(&output, words, what, fix);

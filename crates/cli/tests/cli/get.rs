@@ -84,10 +84,7 @@ fn every_kind_is_printed_as_kubectl_prints_it() {
     for words in [&["hp", "-o", "yaml"][..], &["seg", "web", "-o", "yaml"]] {
         let args: Vec<&str> = ["get"].iter().chain(words).copied().collect();
         let read = |text: &str| serde_saphyr::from_str::<Value>(text).expect("YAML");
-        assert_eq!(
-            read(&out(&server.aplomb(&args))),
-            read(&server.kubectl(&args, ""))
-        );
+        assert_eq!(read(&out(&server.aplomb(&args))), read(&server.kubectl(&args, "")));
     }
     check_all(&server);
 }
@@ -109,28 +106,16 @@ fn a_missing_object_is_a_finding_worded_like_kubectl() {
     let output = server.aplomb(&["get", "hp", "missing"]);
     assert_eq!(output.status.code(), Some(1));
     let said = "Error from server (NotFound): httpproxies.aplomb.dev \"missing\" not found\n";
-    assert_eq!(
-        (out(&output), err(&output)),
-        (String::new(), said.to_owned())
-    );
+    assert_eq!((out(&output), err(&output)), (String::new(), said.to_owned()));
     for (words, said) in [
-        (
-            &["get", "hp"][..],
-            "No resources found in default namespace.\n",
-        ),
+        (&["get", "hp"][..], "No resources found in default namespace.\n"),
         (&["get", "hp", "-A"], "No resources found\n"),
         (&["get", "seg"], "No resources found\n"),
-        (
-            &["get", "-n", "team"],
-            "No resources found in team namespace.\n",
-        ),
+        (&["get", "-n", "team"], "No resources found in team namespace.\n"),
     ] {
         let output = server.aplomb(words);
         assert_eq!(output.status.code(), Some(0));
-        assert_eq!(
-            (out(&output), err(&output)),
-            (String::new(), said.to_owned())
-        );
+        assert_eq!((out(&output), err(&output)), (String::new(), said.to_owned()));
     }
 }
 
@@ -186,10 +171,7 @@ fn a_closed_pipe_is_no_error() {
         .expect("it starts");
     drop(asked.stdout.take());
     let output = asked.wait_with_output().expect("it ends");
-    assert_eq!(
-        (output.status.code(), err(&output)),
-        (Some(0), String::new())
-    );
+    assert_eq!((output.status.code(), err(&output)), (Some(0), String::new()));
 }
 
 #[test]
@@ -204,17 +186,8 @@ fn colors_are_for_terminals_by_default() {
         out(&command.output().expect("it runs")).contains('\u{1b}')
     };
     assert!(!colours(&["get", "hp"], &[]));
-    assert!(colours(
-        &["get", "hp", "--color", "always"],
-        &[("NO_COLOR", "1")]
-    ));
+    assert!(colours(&["get", "hp", "--color", "always"], &[("NO_COLOR", "1")]));
     assert!(colours(&["get", "hp"], &[("CLICOLOR_FORCE", "1")]));
-    assert!(!colours(
-        &["get", "hp"],
-        &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]
-    ));
-    assert!(!colours(
-        &["get", "hp", "--color", "never"],
-        &[("CLICOLOR_FORCE", "1")]
-    ));
+    assert!(!colours(&["get", "hp"], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+    assert!(!colours(&["get", "hp", "--color", "never"], &[("CLICOLOR_FORCE", "1")]));
 }

@@ -32,10 +32,7 @@ fn with_help(text: &str) -> String {
     while let Some(line) = lines.next() {
         page.push_str(line);
         page.push('\n');
-        let Some(command) = line
-            .strip_prefix(HELP_MARKER)
-            .and_then(|it| it.strip_suffix(" -->"))
-        else {
+        let Some(command) = line.strip_prefix(HELP_MARKER).and_then(|it| it.strip_suffix(" -->")) else {
             continue;
         };
         if lines.peek() == Some(&"```text") {
@@ -64,10 +61,7 @@ fn the_page_has_the_help_of_every_command() {
     let commands = commands.take_while(|line| !line.is_empty());
     for name in commands.filter_map(|line| line.split_whitespace().next()) {
         let shown = text.contains(&format!("{HELP_MARKER}{name} -->"));
-        assert!(
-            shown || name == "help",
-            "docs/cli.md does not mention {name}"
-        );
+        assert!(shown || name == "help", "docs/cli.md does not mention {name}");
     }
 }
 
@@ -89,7 +83,6 @@ fn plugin_usage_names_kubectl() {
     let offered = said(&["__complete", "--", "get", "httpp"]);
     assert_eq!(offered, "httpproxies\n:4\n");
     assert!(said(&["completion", "--kubectl"]).starts_with("#!/bin/sh\n"));
-    let version: serde_json::Value =
-        serde_json::from_str(&said(&["version", "-o", "json"])).expect("JSON");
+    let version: serde_json::Value = serde_json::from_str(&said(&["version", "-o", "json"])).expect("JSON");
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
 }

@@ -49,10 +49,7 @@ fn start_relay(server: &Boxed) -> Result<(Running, String)> {
         Some(address.trim().to_owned())
     });
     thread::spawn(move || log.for_each(drop));
-    Ok((
-        process,
-        format!("http://{}", address.context("the relay ended")?),
-    ))
+    Ok((process, format!("http://{}", address.context("the relay ended")?)))
 }
 
 /// A service that responds to every request alike.
@@ -65,8 +62,7 @@ fn start_origin() -> Result<u16> {
                 let mut head = [0; 4096];
                 let read = stream.read(&mut head).unwrap_or_default();
                 if read > 0 {
-                    let answer =
-                        "HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nhello\n";
+                    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nhello\n";
                     let _sent = stream.write_all(answer.as_bytes());
                 }
             });
@@ -148,14 +144,7 @@ async fn connect_through(written: impl Fn(&str) -> String) -> Result<()> {
     ];
     let _operator = start(&server, "operator", &run)?;
     let (listen, admin) = (free_address()?, free_address()?);
-    let flags = [
-        "--identity",
-        "gateway-1",
-        "--listen",
-        &listen,
-        "--admin",
-        &admin,
-    ];
+    let flags = ["--identity", "gateway-1", "--listen", &listen, "--admin", &admin];
     let _gateway = start(&server, "gateway", &[&["gateway"], &flags[..]].concat())?;
     let (port, key) = (start_origin()?.to_string(), server.dir().join("web.key"));
     let key = key.to_str().context("a path")?;

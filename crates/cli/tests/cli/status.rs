@@ -41,11 +41,7 @@ fn the_exit_code_is_1_for_faults_and_not_for_requested_states() {
     server.kubectl(&["create", "-f", "-"], &list.to_string());
     let serving = condition("Ready", "True", "Serving");
     let standby = condition("Redundant", "True", "StandbyReady");
-    set_conditions(
-        &server,
-        "stableegress/web",
-        &[serving.clone(), standby.clone()],
-    );
+    set_conditions(&server, "stableegress/web", &[serving.clone(), standby.clone()]);
     set_conditions(
         &server,
         "connector/laptop",
@@ -54,25 +50,15 @@ fn the_exit_code_is_1_for_faults_and_not_for_requested_states() {
     let (code, text) = status(&server);
     assert_eq!(code, Some(0), "{text}");
     // Ctrl-C in `aplomb connect`.
-    set_conditions(
-        &server,
-        "connector/laptop",
-        &[condition("Online", "False", "Released")],
-    );
+    set_conditions(&server, "connector/laptop", &[condition("Online", "False", "Released")]);
     let (code, text) = status(&server);
     assert_eq!(code, Some(0), "{text}");
-    assert!(
-        text.contains("notice") && text.contains("Released"),
-        "{text}"
-    );
+    assert!(text.contains("notice") && text.contains("Released"), "{text}");
     let waited = server.aplomb(&["status", "--wait", "--timeout", "1s"]);
     assert_eq!(waited.status.code(), Some(0), "it does not wait");
     let alone = condition("Redundant", "False", "NoStandby");
     set_conditions(&server, "stableegress/web", &[serving, alone]);
     let (code, text) = status(&server);
     assert_eq!(code, Some(1), "{text}");
-    assert!(
-        text.contains("warning") && text.contains("NoStandby"),
-        "{text}"
-    );
+    assert!(text.contains("warning") && text.contains("NoStandby"), "{text}");
 }

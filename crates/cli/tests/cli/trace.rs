@@ -53,16 +53,8 @@ fn start_stage(server: Boxed, kubeconfig: &str) -> Stage {
         &key("agent.key"),
     ];
     let agent = Process::aplomb(&dir, "agent", &words).expect("an agent");
-    server.kubectl(
-        &["wait", "--for=create", "--timeout=60s", "httpproxy/web"],
-        "",
-    );
-    let ready = [
-        "wait",
-        "--for=condition=Ready",
-        "--timeout=180s",
-        "httpproxy/web",
-    ];
+    server.kubectl(&["wait", "--for=create", "--timeout=60s", "httpproxy/web"], "");
+    let ready = ["wait", "--for=condition=Ready", "--timeout=180s", "httpproxy/web"];
     server.kubectl(&ready, "");
     Stage {
         server,
@@ -108,22 +100,13 @@ fn check_text(server: &Boxed) {
         .collect();
     assert_eq!(
         reached,
-        [
-            "Created",
-            "Accepted",
-            "Children written",
-            "Programmed",
-            "Proven"
-        ]
+        ["Created", "Accepted", "Children written", "Programmed", "Proven"]
     );
     let met: u64 = trace.stages.iter().map(|stage| stage.conflicts).sum();
     assert_eq!(met, u64::from(CONFLICTS), "{:?}", trace.stages);
     let won = trace.stages.iter().flat_map(|stage| &stage.won_by);
     let by_rival = won.filter(|it| it.manager.as_deref() == Some(RIVAL_MANAGER));
-    assert_eq!(
-        by_rival.map(|it| it.times).sum::<u64>(),
-        u64::from(CONFLICTS)
-    );
+    assert_eq!(by_rival.map(|it| it.times).sum::<u64>(), u64::from(CONFLICTS));
     check_relatives(&trace);
     let text = out(&server.aplomb(&["trace", "httpproxy", "web"]));
     println!("{text}");
@@ -144,21 +127,10 @@ fn check_text(server: &Boxed) {
 
 /// Its relatives and its writers.
 fn check_relatives(trace: &ObjectTrace) {
-    let kinds: Vec<&str> = trace
-        .tree
-        .children
-        .iter()
-        .map(|child| child.kind.as_str())
-        .collect();
+    let kinds: Vec<&str> = trace.tree.children.iter().map(|child| child.kind.as_str()).collect();
     assert_eq!(
         kinds,
-        [
-            "Gateway",
-            "HTTPRoute",
-            "EndpointSlice",
-            "HostnameClaim",
-            "Connector"
-        ]
+        ["Gateway", "HTTPRoute", "EndpointSlice", "HostnameClaim", "Connector"]
     );
     let connector = &trace.tree.children[4];
     assert_eq!(connector.children[0].kind, "Lease");
@@ -186,10 +158,7 @@ fn check_journal(server: &Boxed) {
     assert_eq!(output.status.code(), Some(124));
     let status: Value = serde_json::from_slice(&output.stdout).expect("a status");
     let findings = status["findings"].as_array().expect("findings");
-    assert!(
-        findings.iter().any(|it| it["name"] == "other"),
-        "{findings:?}"
-    );
+    assert!(findings.iter().any(|it| it["name"] == "other"), "{findings:?}");
     assert_eq!(server.aplomb(&["status"]).status.code(), Some(1));
 }
 
@@ -198,11 +167,7 @@ fn check_without_operators(server: &Boxed) {
     let output = server.aplomb(&["trace", "hp/web"]);
     assert!(output.status.success(), "{}", err(&output));
     assert!(out(&output).contains("Proven"), "{}", out(&output));
-    assert!(
-        err(&output).contains("aplomb: not shown: "),
-        "{}",
-        err(&output)
-    );
+    assert!(err(&output).contains("aplomb: not shown: "), "{}", err(&output));
     let output = server.aplomb(&["status"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(out(&output).contains("NobodyLeads"), "{}", out(&output));
@@ -213,11 +178,7 @@ fn a_missing_object_is_a_finding() {
     let server = Boxed::with_kinds(&[]);
     let output = server.aplomb(&["trace", "hp/missing"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        err(&output).contains("\"missing\" not found"),
-        "{}",
-        err(&output)
-    );
+    assert!(err(&output).contains("\"missing\" not found"), "{}", err(&output));
 }
 
 fn install_crypto_provider() {

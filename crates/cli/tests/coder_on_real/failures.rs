@@ -26,9 +26,7 @@ fn rate_limit_rule() -> Value {
 }
 
 pub(crate) async fn check_throttling(stage: &Stage) -> Result<()> {
-    stage
-        .control("POST", "/_sim/faults", Some(rate_limit_rule()))
-        .await?;
+    stage.control("POST", "/_sim/faults", Some(rate_limit_rule())).await?;
     let since = stage.last_request().await?;
     stage.apply(&provisioner("late", &stage.url))?;
     stage.wait_for(
@@ -39,16 +37,11 @@ pub(crate) async fn check_throttling(stage: &Stage) -> Result<()> {
     sleep(Duration::from_secs(30)).await;
     let calls = stage.requests(since).await?.len();
     let more = rights_check::status_writes(stage, "late")? - writes;
-    println!(
-        "        {calls} calls of 2 objects in 30 s of 429, {more} status writes after the first"
-    );
+    println!("        {calls} calls of 2 objects in 30 s of 429, {more} status writes after the first");
     ensure!(more == 0, "{more} status writes in one episode");
     ensure!(calls <= 10, "{calls} calls of two objects");
     let ready = stage.read_field("cprov/team", KEY_READY)?;
-    ensure!(
-        ready.contains("True"),
-        "a working key must stay ready: {ready}"
-    );
+    ensure!(ready.contains("True"), "a working key must stay ready: {ready}");
     Ok(())
 }
 
@@ -56,10 +49,7 @@ pub(crate) async fn check_recovery(stage: &Stage) -> Result<()> {
     let began = Instant::now();
     stage.control("DELETE", "/_sim/faults", None).await?;
     stage.wait_for(LATE_PROVISIONER, "condition=Ready")?;
-    println!(
-        "        Ready {:.1?} after the last rejection",
-        began.elapsed()
-    );
+    println!("        Ready {:.1?} after the last rejection", began.elapsed());
     record_secrets(stage)?;
     let left = stage.read_field(LATE_PROVISIONER, ".status.rateLimited")?;
     ensure!(left.is_empty(), "the status still has {left}");
@@ -84,10 +74,7 @@ pub(crate) async fn check_self_healing(stage: &mut Stage) -> Result<()> {
     let next = format!("jsonpath={{.status.provisionerKeyName}}={old}-1");
     stage.wait_for(LATE_PROVISIONER, &next)?;
     stage.wait_for(LATE_PROVISIONER, "condition=Ready")?;
-    println!(
-        "        recovered {:.1?} after the operator's start",
-        began.elapsed()
-    );
+    println!("        recovered {:.1?} after the operator's start", began.elapsed());
     // The daemons of the deleted key were without one for a while, which is expected here.
     let forgiven = json!({ "outages": [] });
     stage.control("PUT", "/_sim/state", Some(forgiven)).await?;
@@ -107,19 +94,14 @@ pub(crate) async fn replace_token(stage: &Stage) -> Result<()> {
         "cprov/team",
         "coder.aplomb.dev/rotate=second",
     ])?;
-    stage.wait_for(
-        "cprov/team",
-        &format!("jsonpath={{{access}}}=TokenRejected"),
-    )?;
+    stage.wait_for("cprov/team", &format!("jsonpath={{{access}}}=TokenRejected"))?;
     put(NEXT_TOKEN)?;
     stage.wait_for("cprov/team", "condition=Ready")?;
     check_outages(stage).await
 }
 
 pub(crate) async fn check_deletion_waits(stage: &Stage) -> Result<()> {
-    stage
-        .control("POST", "/_sim/faults", Some(rate_limit_rule()))
-        .await?;
+    stage.control("POST", "/_sim/faults", Some(rate_limit_rule())).await?;
     stage.get_object(&["delete", LATE_PROVISIONER, "--wait=false"])?;
     sleep(Duration::from_secs(15)).await;
     stage
@@ -128,10 +110,7 @@ pub(crate) async fn check_deletion_waits(stage: &Stage) -> Result<()> {
     let began = Instant::now();
     stage.control("DELETE", "/_sim/faults", None).await?;
     stage.wait_for(LATE_PROVISIONER, "delete")?;
-    println!(
-        "        gone {:.1?} after the last rejection",
-        began.elapsed()
-    );
+    println!("        gone {:.1?} after the last rejection", began.elapsed());
     let keys = stage.names("keys").await?;
     ensure!(!keys.iter().any(|key| key.starts_with("late")), "{keys:?}");
     Ok(())
@@ -140,9 +119,7 @@ pub(crate) async fn check_deletion_waits(stage: &Stage) -> Result<()> {
 pub(crate) async fn check_abandoned(stage: &Stage) -> Result<()> {
     stage.apply(&provisioner("orphan", &stage.url))?;
     stage.wait_for("cprov/orphan", "condition=Ready")?;
-    stage
-        .control("POST", "/_sim/faults", Some(rate_limit_rule()))
-        .await?;
+    stage.control("POST", "/_sim/faults", Some(rate_limit_rule())).await?;
     stage.get_object(&["delete", "cprov/orphan", "--wait=false"])?;
     stage.get_object(&["annotate", "cprov/orphan", "coder.aplomb.dev/abandon=true"])?;
     stage.wait_for("cprov/orphan", "delete")?;

@@ -41,15 +41,9 @@ pub(crate) async fn search_secrets(stage: &Stage) -> Result<()> {
     for (place, text) in &places {
         searched += text.len();
         let found = find_leak(&secrets, text);
-        ensure!(
-            found.is_none(),
-            "{place} contains a part of secret {found:?}"
-        );
+        ensure!(found.is_none(), "{place} contains a part of secret {found:?}");
     }
-    println!(
-        "        {many} secrets, {} places, {searched} characters",
-        places.len()
-    );
+    println!("        {many} secrets, {} places, {searched} characters", places.len());
     Ok(())
 }
 
@@ -64,18 +58,14 @@ fn secrets(stage: &Stage) -> Vec<String> {
 pub(crate) fn record_secrets(stage: &Stage) -> Result<()> {
     let held = stage.get_object(&["get", "secrets", "-o", RECORDED_SECRETS])?;
     let long = held.lines().filter(|line| line.len() >= MIN_PART_LENGTH);
-    stage
-        .recorded_secrets
-        .borrow_mut()
-        .extend(long.map(str::to_owned));
+    stage.recorded_secrets.borrow_mut().extend(long.map(str::to_owned));
     Ok(())
 }
 
 /// The number of the secret that `text` contains a part of.
 fn find_leak(secrets: &[String], text: &str) -> Option<usize> {
     secrets.iter().position(|secret| {
-        let mut parts = (0..=secret.len().saturating_sub(MIN_PART_LENGTH))
-            .map(|at| &secret[at..at + MIN_PART_LENGTH]);
+        let mut parts = (0..=secret.len().saturating_sub(MIN_PART_LENGTH)).map(|at| &secret[at..at + MIN_PART_LENGTH]);
         secret.len() >= MIN_PART_LENGTH && parts.any(|part| text.contains(part))
     })
 }

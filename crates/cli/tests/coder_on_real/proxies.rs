@@ -36,10 +36,7 @@ pub(crate) async fn replace_token(stage: &Stage) -> Result<()> {
     stage.wait_for(PROXY, "condition=Ready")?;
     record_secrets(stage)?;
     ensure!(token(stage)? != before, "the token has not changed");
-    println!(
-        "        Ready with a new token after {:.1?}",
-        began.elapsed()
-    );
+    println!("        Ready with a new token after {:.1?}", began.elapsed());
     Ok(())
 }
 

@@ -24,22 +24,15 @@ const FORBIDDEN_RIGHTS: [(&str, &str, &str); 12] = [
     ("update", "nodes", ""),
 ];
 
-const GRANTED_RIGHTS_REASON: &str =
-    "granted by the operator: it is in the Role that it creates for daemons";
+const GRANTED_RIGHTS_REASON: &str = "granted by the operator: it is in the Role that it creates for daemons";
 const OWNER_REFERENCE_REASON: &str =
     "required by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
 /// Rights whose use is not in the audit log.
 const EXCUSES: [Excuse; 13] = [
     ("* pods", GRANTED_RIGHTS_REASON),
     ("* persistentvolumeclaims", GRANTED_RIGHTS_REASON),
-    (
-        "update coderprovisioners/finalizers",
-        OWNER_REFERENCE_REASON,
-    ),
-    (
-        "update coderworkspaceproxies/finalizers",
-        OWNER_REFERENCE_REASON,
-    ),
+    ("update coderprovisioners/finalizers", OWNER_REFERENCE_REASON),
+    ("update coderworkspaceproxies/finalizers", OWNER_REFERENCE_REASON),
     ("get coderprovisioners", LOOK),
     ("get coderworkspaceproxies", LOOK),
     ("get secrets", LOOK),
@@ -77,12 +70,8 @@ pub(crate) fn check_bounds(stage: &Stage) -> Result<()> {
 /// Its requests, from the audit log.
 fn write_requests(stage: &Stage) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(stage.plane.audit_log())?;
-    let lines = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    Ok(lines
-        .filter(|line| line["user"]["username"] == ACCOUNT)
-        .collect())
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(lines.filter(|line| line["user"]["username"] == ACCOUNT).collect())
 }
 
 fn resource_name(request: &Value) -> String {

@@ -41,18 +41,13 @@ impl Stage {
         let options = Options {
             audit_log: true,
             // It requires the right to block the deletion of an owner, as some clusters do.
-            apiserver_args: vec![
-                "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
-            ],
+            apiserver_args: vec!["--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned()],
             ..Options::with_garbage_collection()
         };
         let plane = ControlPlane::start(options).await?;
         let dir = tempfile::tempdir()?;
         let tokens = dir.path().join("tokens");
-        std::fs::write(
-            &tokens,
-            format!("{TOKEN} admin owner\n{NEXT_TOKEN} admin owner\n"),
-        )?;
+        std::fs::write(&tokens, format!("{TOKEN} admin owner\n{NEXT_TOKEN} admin owner\n"))?;
         let (listen, kubeconfig) = (free_address()?, plane.kubeconfig_path());
         let flags = [
             ("--listen", listen.as_str()),
@@ -179,12 +174,7 @@ impl Stage {
     }
 
     /// Calls the simulator's own control API.
-    pub(crate) async fn control(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<Value> {
+    pub(crate) async fn control(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value> {
         let url = format!("{}{path}", self.url);
         let request = self.http.request(method.parse()?, url);
         let request = match body {

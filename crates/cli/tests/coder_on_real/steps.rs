@@ -31,14 +31,7 @@ pub(crate) fn apply_samples(stage: &Stage) -> Result<()> {
     for entry in std::fs::read_dir(root).context("deploy/coder/samples")? {
         let file = entry?.path();
         let file = file.to_str().context("a path")?;
-        let dry = [
-            "create",
-            "--dry-run=server",
-            "--namespace",
-            NAMESPACE,
-            "-f",
-            file,
-        ];
+        let dry = ["create", "--dry-run=server", "--namespace", NAMESPACE, "-f", file];
         stage.kubectl(&dry)?;
         many += 1;
     }
@@ -63,10 +56,7 @@ pub(crate) async fn create(stage: &Stage) -> Result<()> {
     record_secrets(stage)?;
     let keys = stage.names("keys").await?;
     ensure!(keys.contains(&key(stage)?), "the server has {keys:?}");
-    for child in [
-        "secret/team-provisioner-key",
-        "serviceaccount/team-provisioner",
-    ] {
+    for child in ["secret/team-provisioner-key", "serviceaccount/team-provisioner"] {
         stage.get_object(&["get", child])?;
     }
     Ok(())
@@ -110,12 +100,7 @@ pub(crate) async fn change_server(stage: &Stage) -> Result<()> {
 /// The operator is killed during a rotation; the next one finishes it.
 pub(crate) async fn kill_operator(stage: &mut Stage) -> Result<()> {
     let (began, old) = (Instant::now(), key(stage)?);
-    stage.get_object(&[
-        "annotate",
-        "--overwrite",
-        TEAM,
-        "coder.aplomb.dev/rotate=killed",
-    ])?;
+    stage.get_object(&["annotate", "--overwrite", TEAM, "coder.aplomb.dev/rotate=killed"])?;
     stage.operator.as_mut().context("no operator")?.kill()?;
     stage.start_operator().await?;
     wait_rotated(stage, &old, "4", began).await
@@ -143,19 +128,14 @@ async fn wait_rotated(stage: &Stage, old: &str, number: &str, began: Instant) ->
     let keys = stage.names("keys").await?;
     ensure!(keys.contains(new), "the server has {keys:?}");
     check_outages(stage).await?;
-    println!(
-        "        {old} was replaced by {new} after {:.1?}",
-        began.elapsed()
-    );
+    println!("        {old} was replaced by {new} after {:.1?}", began.elapsed());
     Ok(())
 }
 
 /// No daemon was ever connected with a deleted key.
 pub(crate) async fn check_outages(stage: &Stage) -> Result<()> {
     let state = stage.debug_state().await?;
-    let outages = state["outages"]
-        .as_array()
-        .context("no record of outages")?;
+    let outages = state["outages"].as_array().context("no record of outages")?;
     ensure!(outages.is_empty(), "{outages:?}");
     Ok(())
 }

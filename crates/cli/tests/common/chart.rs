@@ -23,19 +23,9 @@ pub(crate) fn install(plane: &ControlPlane, parts: &[&str]) -> Result<()> {
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     let definitions = helm(plane, &["template", "aplomb-crds", "charts/aplomb-crds"])?;
     kubectl(plane, &["apply", "-f", "-"], &definitions)?;
-    let wait = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "-f",
-        "-",
-    ];
+    let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"];
     kubectl(plane, &wait, &definitions)?;
-    kubectl(
-        plane,
-        &["apply", "-f", "deploy/tunnel/01-namespace.yaml"],
-        "",
-    )?;
+    kubectl(plane, &["apply", "-f", "deploy/tunnel/01-namespace.yaml"], "")?;
     let manifests = rendered(plane, &values)?;
     kubectl(plane, &["apply", "-f", "-"], &manifests)?;
     // kubectl diff exits with 1 for a difference.

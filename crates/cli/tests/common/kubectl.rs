@@ -23,10 +23,6 @@ pub(crate) fn kubectl(plane: &ControlPlane, args: &[&str], input: &str) -> Resul
     drop(stdin);
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "kubectl {}: {said}",
-        args.join(" ")
-    );
+    ensure!(output.status.success(), "kubectl {}: {said}", args.join(" "));
     Ok(String::from_utf8(output.stdout)?)
 }

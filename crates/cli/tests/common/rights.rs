@@ -26,10 +26,7 @@ pub(crate) struct Right {
 
 impl Right {
     /// On all objects of a kind, in all namespaces.
-    #[allow(
-        dead_code,
-        reason = "only the test of the accounting creates one by hand"
-    )]
+    #[allow(dead_code, reason = "only the test of the accounting creates one by hand")]
     pub(crate) fn in_all(group: &str, resource: &str, verb: &str) -> Self {
         Self {
             namespace: String::new(),
@@ -54,9 +51,7 @@ impl Right {
     }
 
     fn is(&self, what: &str) -> bool {
-        let all = what
-            .strip_prefix("* ")
-            .is_some_and(|of| of == self.resource);
+        let all = what.strip_prefix("* ").is_some_and(|of| of == self.resource);
         all || what == self.told()
     }
 }
@@ -101,8 +96,7 @@ impl Request {
 pub(crate) type Excuse = (&'static str, &'static str);
 
 /// Why a written kind may also be read.
-pub(crate) const LOOK: &str =
-    "read after a conflict that the watch is late to show, which need not happen";
+pub(crate) const LOOK: &str = "read after a conflict that the watch is late to show, which need not happen";
 
 /// The rights and requests of one ServiceAccount.
 #[derive(Debug, Default)]
@@ -116,9 +110,7 @@ impl Account {
     pub(crate) fn of(plane: &ControlPlane, namespace: &str, name: &str) -> Result<Self> {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let text = std::fs::read_to_string(plane.audit_log())?;
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut account = Self {
             granted: granted(plane, namespace, name)?,
             requests: Vec::new(),
@@ -152,10 +144,7 @@ impl Account {
     pub(crate) fn missing(&self) -> BTreeMap<String, usize> {
         let mut missing = BTreeMap::new();
         for it in self.requests.iter().filter(|request| request.refused) {
-            let what = format!(
-                "{} {} {} in {:?}",
-                it.verb, it.resource, it.name, it.namespace
-            );
+            let what = format!("{} {} {} in {:?}", it.verb, it.resource, it.name, it.namespace);
             *missing.entry(what).or_default() += 1;
         }
         missing
@@ -178,8 +167,7 @@ impl Account {
     pub(crate) fn settle(&self, who: &str, excuses: &[Excuse]) -> Result<()> {
         let (missing, unused) = (self.missing(), self.unused());
         let excused = |right: &&&Right| excuses.iter().any(|(what, _)| right.is(what));
-        let (fine, too_many): (Vec<&Right>, Vec<&Right>) =
-            unused.iter().partition(|right| excused(right));
+        let (fine, too_many): (Vec<&Right>, Vec<&Right>) = unused.iter().partition(|right| excused(right));
         println!(
             "        {who}: {} requests, {} rights, {} used, {} excused",
             self.requests.len(),
@@ -198,10 +186,7 @@ impl Account {
                 right.namespace
             );
         }
-        ensure!(
-            !self.requests.is_empty(),
-            "the audit log has no requests of {who}"
-        );
+        ensure!(!self.requests.is_empty(), "the audit log has no requests of {who}");
         ensure!(
             missing.is_empty() && too_many.is_empty(),
             "{who}: missing {missing:?}, unused {too_many:?}"
@@ -221,20 +206,14 @@ fn granted(plane: &ControlPlane, namespace: &str, name: &str) -> Result<BTreeSet
         let items = list["items"].as_array().context("no list")?;
         Ok(items.clone())
     };
-    let bindings = read(&[
-        "get",
-        "clusterrolebindings,rolebindings",
-        "-A",
-        "-o",
-        "json",
-    ])?;
+    let bindings = read(&["get", "clusterrolebindings,rolebindings", "-A", "-o", "json"])?;
     let roles = read(&["get", "clusterroles,roles", "-A", "-o", "json"])?;
     let mut granted = BTreeSet::new();
     for binding in bindings.iter().filter(|it| binds(it, namespace, name)) {
         let place = &binding["metadata"]["namespace"];
         let role = roles.iter().find(|role| {
-            let same = role["kind"] == binding["roleRef"]["kind"]
-                && role["metadata"]["name"] == binding["roleRef"]["name"];
+            let same =
+                role["kind"] == binding["roleRef"]["kind"] && role["metadata"]["name"] == binding["roleRef"]["name"];
             same && (role["kind"] == "ClusterRole" || &role["metadata"]["namespace"] == place)
         });
         let role = role.with_context(|| format!("no role for {}", binding["metadata"]["name"]))?;
@@ -247,19 +226,14 @@ fn granted(plane: &ControlPlane, namespace: &str, name: &str) -> Result<BTreeSet
 
 fn binds(binding: &Value, namespace: &str, name: &str) -> bool {
     let mut subjects = binding["subjects"].as_array().into_iter().flatten();
-    subjects.any(|it| {
-        it["kind"] == "ServiceAccount" && it["name"] == name && it["namespace"] == namespace
-    })
+    subjects.any(|it| it["kind"] == "ServiceAccount" && it["name"] == name && it["namespace"] == namespace)
 }
 
 /// A rule as rights.
 fn expanded(rule: &Value, namespace: &str) -> Vec<Right> {
     let words = |key: &str| {
         let words = rule[key].as_array().into_iter().flatten();
-        words
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        words.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
     let (resources, verbs) = (words("resources"), words("verbs"));
     let pairs = resources

@@ -43,17 +43,9 @@ pub(crate) async fn check_unassigned(stage: &mut Stage) -> Result<()> {
     patch_spec(stage, &json!({ "resync": "10s" }))?;
     let free = json!({ "floating_ips": project()["floating_ips"] });
     stage.control("PUT", "/_sim/state", Some(free)).await?;
-    ensure!(
-        stage.assigned_server().await?.is_none(),
-        "it is still assigned"
-    );
+    ensure!(stage.assigned_server().await?.is_none(), "it is still assigned");
     let began = Instant::now();
-    let back = async || {
-        stage
-            .assigned_server()
-            .await
-            .is_ok_and(|holder| holder.is_some())
-    };
+    let back = async || stage.assigned_server().await.is_ok_and(|holder| holder.is_some());
     stage.wait_until("it is assigned again", back).await?;
     stage.wait_moved(&gateway, began).await
 }
@@ -86,9 +78,7 @@ async fn wait_probed(stage: &Stage) -> Result<()> {
         let leases = stage.kubectl(&["get", "leases", "-n", "aplomb-system", "-o", "name"]);
         leases.is_ok_and(|leases| leases.contains("vantage"))
     };
-    stage
-        .wait_until("the standby reports reachability", reported)
-        .await?;
+    stage.wait_until("the standby reports reachability", reported).await?;
     stage.wait_for("condition=Ready")?;
     let began = Instant::now();
     listeners.remove(gateway.as_str());
@@ -120,18 +110,14 @@ pub(crate) async fn check_throttling(stage: &mut Stage) -> Result<()> {
         let metrics = stage.get_admin(&stage.replicas[leader], "/metrics").await;
         count_refusals(&metrics.unwrap_or_default()) >= 3.0
     };
-    stage
-        .wait_until("three rejections are counted", refused)
-        .await?;
+    stage.wait_until("three rejections are counted", refused).await?;
     check_untouched(stage, &gateway).await?;
     println!(
         "        rejected for {:.1?}, the old gateway unchanged",
         began.elapsed()
     );
     stage.control("DELETE", "/_sim/faults", None).await?;
-    stage
-        .wait_moved(standby_of(&gateway), Instant::now())
-        .await?;
+    stage.wait_moved(standby_of(&gateway), Instant::now()).await?;
     stage.kubectl(&["uncordon", &gateway])?;
     Ok(())
 }
@@ -164,8 +150,7 @@ pub(crate) async fn rotate_token(stage: &mut Stage) -> Result<()> {
         stage.kubectl(&args)
     };
     put("a-token-that-nobody-knows")?;
-    stage
-        .wait_for(r#"jsonpath={.status.conditions[?(@.type=="Available")].reason}=TokenRefused"#)?;
+    stage.wait_for(r#"jsonpath={.status.conditions[?(@.type=="Available")].reason}=TokenRefused"#)?;
     check_untouched(stage, &gateway).await?;
     put(NEXT_TOKEN)?;
     stage.wait_for("condition=Ready")
@@ -188,10 +173,7 @@ pub(crate) async fn check_handover(stage: &mut Stage) -> Result<()> {
 
 pub(crate) async fn kill_leader(stage: &mut Stage) -> Result<()> {
     stage.start_replica("three")?;
-    let standby = stage
-        .replicas
-        .last()
-        .context("the replica was just added")?;
+    let standby = stage.replicas.last().context("the replica was just added")?;
     let ready = async || stage.get_admin(standby, "/readyz").await.is_ok();
     stage.wait_until("the new replica is ready", ready).await?;
     let leader = stage.leader().await.context("no replica leads")?;

@@ -5,12 +5,10 @@ use serde_json::{Value, json};
 /// A token in the provider's format, which must not appear anywhere.
 pub(crate) const TOKEN: &str = "k3VtZ9wQ1nRb7yXc5LdJ0hPf8sGm2AuE6iTo4WvBqNzKxYjCrHgDlSpFMeUaOIty";
 /// Its replacement.
-pub(crate) const NEXT_TOKEN: &str =
-    "Zm8QeR2tYu6Iw0PaS4dFg1HjK7lXc3VbN9nMq5WoErTkyUDiOxPsAhGfJzLvCwBH";
+pub(crate) const NEXT_TOKEN: &str = "Zm8QeR2tYu6Iw0PaS4dFg1HjK7lXc3VbN9nMq5WoErTkyUDiOxPsAhGfJzLvCwBH";
 
 /// The nodes, with their servers.
-pub(crate) const NODES: [(&str, u64); 3] =
-    [("gateway-a", 101), ("gateway-b", 102), ("gateway-c", 103)];
+pub(crate) const NODES: [(&str, u64); 3] = [("gateway-a", 101), ("gateway-b", 102), ("gateway-c", 103)];
 
 /// The server of a node.
 pub(crate) fn server_id(node: &str) -> u64 {

@@ -15,18 +15,11 @@ pub(crate) async fn search_secrets(stage: &Stage) -> Result<()> {
     );
     let mut places = Vec::new();
     for replica in &stage.replicas {
-        places.push((
-            format!("the log of {}", replica.name),
-            replica.process.log()?,
-        ));
+        places.push((format!("the log of {}", replica.name), replica.process.log()?));
         if !replica.running {
             continue;
         }
-        for path in [
-            "/metrics",
-            "/debug/state.json",
-            "/debug/journal/StableEgress/web",
-        ] {
+        for path in ["/metrics", "/debug/state.json", "/debug/journal/StableEgress/web"] {
             places.push((
                 format!("{path} of {}", replica.name),
                 stage.get_admin(replica, path).await?,

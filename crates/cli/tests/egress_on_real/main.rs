@@ -67,69 +67,24 @@ async fn run_steps(stage: &mut Stage, tally: &mut Tally) {
         "helm template charts/aplomb | kubectl apply -f -",
         steps::install(stage),
     );
-    t.record(
-        "it has the rights it needs, no more",
-        rights_check::check_bounds(stage),
-    );
+    t.record("it has the rights it needs, no more", rights_check::check_bounds(stage));
     t.record("the samples are valid", steps::apply_samples(stage));
     t.record("two replicas start", steps::start_operators(stage).await);
-    t.record(
-        "kubectl wait for Ready",
-        steps::check_first_assignment(stage).await,
-    );
-    t.record(
-        "only the leader shows the gateway",
-        steps::check_metrics(stage).await,
-    );
-    t.record(
-        "kubectl cordon moves it",
-        steps::cordon_gateway(stage).await,
-    );
-    t.record(
-        "a lost candidate label moves it",
-        steps::unlabel_node(stage).await,
-    );
-    t.record(
-        "kubectl delete node moves it",
-        steps::delete_node(stage).await,
-    );
+    t.record("kubectl wait for Ready", steps::check_first_assignment(stage).await);
+    t.record("only the leader shows the gateway", steps::check_metrics(stage).await);
+    t.record("kubectl cordon moves it", steps::cordon_gateway(stage).await);
+    t.record("a lost candidate label moves it", steps::unlabel_node(stage).await);
+    t.record("kubectl delete node moves it", steps::delete_node(stage).await);
     t.record("NotReady moves it", steps::fail_gateway(stage).await);
-    t.record(
-        "a removed gateway label returns",
-        steps::check_labels(stage).await,
-    );
+    t.record("a removed gateway label returns", steps::check_labels(stage).await);
     t.record("a hold freezes it", failures::check_hold(stage).await);
-    t.record(
-        "a node that fails probes is left",
-        failures::check_probe(stage).await,
-    );
-    t.record(
-        "an unassigned IP is assigned",
-        failures::check_unassigned(stage).await,
-    );
-    t.record(
-        "a 429 leaves the old gateway",
-        failures::check_throttling(stage).await,
-    );
-    t.record(
-        "a new token is picked up",
-        failures::rotate_token(stage).await,
-    );
-    t.record(
-        "a stopped leader hands over",
-        failures::check_handover(stage).await,
-    );
-    t.record(
-        "a killed leader is replaced",
-        failures::kill_leader(stage).await,
-    );
+    t.record("a node that fails probes is left", failures::check_probe(stage).await);
+    t.record("an unassigned IP is assigned", failures::check_unassigned(stage).await);
+    t.record("a 429 leaves the old gateway", failures::check_throttling(stage).await);
+    t.record("a new token is picked up", failures::rotate_token(stage).await);
+    t.record("a stopped leader hands over", failures::check_handover(stage).await);
+    t.record("a killed leader is replaced", failures::kill_leader(stage).await);
     t.record("Events report it", steps::check_events(stage));
-    t.record(
-        "no right is missing or unused",
-        rights_check::check_rights(stage),
-    );
-    t.record(
-        "no part of the token is anywhere",
-        leak::search_secrets(stage).await,
-    );
+    t.record("no right is missing or unused", rights_check::check_rights(stage));
+    t.record("no part of the token is anywhere", leak::search_secrets(stage).await);
 }

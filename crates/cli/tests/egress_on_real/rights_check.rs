@@ -45,9 +45,7 @@ pub(crate) fn check_bounds(stage: &Stage) -> Result<()> {
 pub(crate) fn check_rights(stage: &Stage) -> Result<()> {
     for replica in &stage.replicas {
         let log = replica.process.log()?;
-        let line = log
-            .lines()
-            .find(|line| line.to_lowercase().contains("forbidden"));
+        let line = log.lines().find(|line| line.to_lowercase().contains("forbidden"));
         ensure!(line.is_none(), "{}: {line:?}", replica.name);
     }
     let account = Account::of(&stage.plane, SYSTEM, "aplomb-egress")?;

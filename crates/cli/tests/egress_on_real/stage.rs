@@ -48,14 +48,7 @@ impl Stage {
         std::fs::write(&tokens, format!("{TOKEN}\n{NEXT_TOKEN}\n"))?;
         let listen = free_address()?;
         let tokens = tokens.to_string_lossy();
-        let args = [
-            "sim",
-            "hetzner",
-            "--listen",
-            &listen,
-            "--token-file",
-            &tokens,
-        ];
+        let args = ["sim", "hetzner", "--listen", &listen, "--token-file", &tokens];
         let stage = Self {
             replicas: Vec::new(),
             plane,
@@ -171,12 +164,7 @@ impl Stage {
     }
 
     /// Calls the simulator's own control API.
-    pub(crate) async fn control(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<Value> {
+    pub(crate) async fn control(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value> {
         let url = format!("{}{path}", self.provider);
         let request = self.http.request(method.parse()?, url);
         let request = match body {
@@ -211,14 +199,9 @@ impl Stage {
     /// The leader, according to the metrics.
     pub(crate) async fn leader(&self) -> Option<usize> {
         for (at, replica) in self.replicas.iter().enumerate().filter(|(_, r)| r.running) {
-            let metrics = self
-                .get_admin(replica, "/metrics")
-                .await
-                .unwrap_or_default();
+            let metrics = self.get_admin(replica, "/metrics").await.unwrap_or_default();
             let mut lines = metrics.lines();
-            let leads = |line: &str| {
-                line.starts_with("leader_election_master_status{") && line.ends_with(" 1")
-            };
+            let leads = |line: &str| line.starts_with("leader_election_master_status{") && line.ends_with(" 1");
             if lines.any(leads) {
                 return Some(at);
             }

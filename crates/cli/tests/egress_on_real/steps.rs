@@ -81,32 +81,19 @@ pub(crate) fn set_node_ready(stage: &Stage, name: &str, status: &str) -> Result<
 
 pub(crate) async fn check_first_assignment(stage: &mut Stage) -> Result<()> {
     let literal = format!("--from-literal=token={TOKEN}");
-    stage.kubectl(&[
-        "create",
-        "secret",
-        "generic",
-        "hcloud",
-        "-n",
-        "aplomb-system",
-        &literal,
-    ])?;
+    stage.kubectl(&["create", "secret", "generic", "hcloud", "-n", "aplomb-system", &literal])?;
     let began = Instant::now();
     stage.kubectl(&["apply", "-f", "deploy/egress/samples/minimal.yaml"])?;
     stage.wait_for("condition=Ready")?;
     stage.wait_moved("gateway-a", began).await?;
     let shown = stage.kubectl(&["get", "seg", "web"])?;
-    ensure!(
-        shown.contains("gateway-a") && shown.contains("192.0.2.10"),
-        "{shown}"
-    );
+    ensure!(shown.contains("gateway-a") && shown.contains("192.0.2.10"), "{shown}");
     print!("{}", indent(&shown));
     Ok(())
 }
 
 fn indent(text: &str) -> String {
-    text.lines()
-        .map(|line| format!("        {line}\n"))
-        .collect()
+    text.lines().map(|line| format!("        {line}\n")).collect()
 }
 
 pub(crate) async fn check_metrics(stage: &mut Stage) -> Result<()> {
@@ -116,11 +103,7 @@ pub(crate) async fn check_metrics(stage: &mut Stage) -> Result<()> {
         let text = stage.get_admin(replica, "/metrics").await?;
         let available = r#"aplomb_egress_gateway_available{stable_egress="web"} 1.0"#;
         let shows = text.lines().any(|line| line == available);
-        ensure!(
-            shows == (Some(at) == leader),
-            "{} shows {shows}",
-            replica.name
-        );
+        ensure!(shows == (Some(at) == leader), "{} shows {shows}", replica.name);
     }
     Ok(())
 }
@@ -137,12 +120,7 @@ pub(crate) async fn unlabel_node(stage: &mut Stage) -> Result<()> {
     let began = Instant::now();
     stage.kubectl(&["label", "node", "gateway-b", "egress.aplomb.dev/candidate-"])?;
     stage.wait_moved("gateway-a", began).await?;
-    stage.kubectl(&[
-        "label",
-        "node",
-        "gateway-b",
-        "egress.aplomb.dev/candidate=web",
-    ])?;
+    stage.kubectl(&["label", "node", "gateway-b", "egress.aplomb.dev/candidate=web"])?;
     Ok(())
 }
 
@@ -165,17 +143,10 @@ pub(crate) async fn fail_gateway(stage: &mut Stage) -> Result<()> {
 pub(crate) async fn check_labels(stage: &mut Stage) -> Result<()> {
     let before = stage.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.lastMove}"])?;
     stage.kubectl(&["label", "node", "gateway-a", "egress.aplomb.dev/gateway-"])?;
-    let back = async || {
-        stage
-            .labeled_nodes("nodes")
-            .is_ok_and(|nodes| nodes == ["gateway-a"])
-    };
+    let back = async || stage.labeled_nodes("nodes").is_ok_and(|nodes| nodes == ["gateway-a"]);
     stage.wait_until("the label is back", back).await?;
     let after = stage.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.lastMove}"])?;
-    ensure!(
-        before == after,
-        "the address moved because of a label: {after}"
-    );
+    ensure!(before == after, "the address moved because of a label: {after}");
     Ok(())
 }
 

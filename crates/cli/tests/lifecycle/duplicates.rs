@@ -21,9 +21,7 @@ const CHILDREN: [&str; 6] = [
 
 /// How many requests of this method and path ending were answered with success.
 async fn count_answered(stage: &Stage, server: &str, method: &str, end: &str) -> Result<usize> {
-    let log = stage
-        .get_simulator(server, "/_sim/requests?since=0")
-        .await?;
+    let log = stage.get_simulator(server, "/_sim/requests?since=0").await?;
     let requests = log["requests"].as_array().context("a log of requests")?;
     let counts = |request: &&Value| {
         request["method"] == json!(method)
@@ -37,9 +35,7 @@ async fn count_answered(stage: &Stage, server: &str, method: &str, end: &str) ->
 async fn assignments(stage: &Stage) -> Result<Vec<u64>> {
     let state = stage.get_simulator(&stage.hetzner, "/_sim/state").await?;
     let actions = state["actions"].as_array().context("a list of actions")?;
-    let assigns = actions
-        .iter()
-        .filter(|it| it["command"] == json!("assign_floating_ip"));
+    let assigns = actions.iter().filter(|it| it["command"] == json!("assign_floating_ip"));
     let resources = assigns.flat_map(|it| it["resources"].as_array().into_iter().flatten());
     let servers = resources.filter(|it| it["type"] == json!("server"));
     Ok(servers.filter_map(|it| it["id"].as_u64()).collect())
@@ -59,15 +55,9 @@ pub(crate) async fn check_external_duplicates(stage: &Stage, wanted: Wanted) -> 
         asked - servers.len()
     );
     ensure!(keys == wanted.changes + 1, "{keys} keys were created");
-    ensure!(
-        servers.len() == wanted.changes + 1,
-        "it went to {servers:?}"
-    );
+    ensure!(servers.len() == wanted.changes + 1, "it went to {servers:?}");
     // Every change happened during a handover, so each may have been requested once more.
-    ensure!(
-        asked - servers.len() <= wanted.changes,
-        "{asked} assignments"
-    );
+    ensure!(asked - servers.len() <= wanted.changes, "{asked} assignments");
     let on = assigned_server(stage).await?;
     ensure!(servers.last() == Some(&on), "the address is on server {on}");
     Ok(())
@@ -102,9 +92,7 @@ pub(crate) fn check_write_duplicates(stage: &Stage) -> Result<()> {
 /// No effect was in progress when a lease was lost, according to the running replicas.
 pub(crate) async fn check_stale_writes(stage: &Stage) -> Result<()> {
     for replica in &stage.replicas {
-        let metrics = stage
-            .get(&format!("http://{}/metrics", replica.admin))
-            .await?;
+        let metrics = stage.get(&format!("http://{}/metrics", replica.admin)).await?;
         let stale = metrics
             .lines()
             .find(|line| line.starts_with("aplomb_stale_effects_total") && !line.ends_with(" 0"));

@@ -13,10 +13,7 @@ use crate::stage::Stage;
 
 fn aplomb(args: &[&str], environment: &[(&str, &str)]) -> Result<Output> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aplomb"));
-    let output = command
-        .args(args)
-        .env_clear()
-        .envs(environment.iter().copied());
+    let output = command.args(args).env_clear().envs(environment.iter().copied());
     Ok(output.output()?)
 }
 
@@ -26,10 +23,7 @@ fn documented_flags() -> Result<BTreeMap<String, Option<String>>> {
     let mut flags = BTreeMap::new();
     let mut last = String::new();
     for line in help.lines() {
-        let word = line
-            .trim()
-            .split([' ', '<'])
-            .find(|it| it.starts_with("--"));
+        let word = line.trim().split([' ', '<']).find(|it| it.starts_with("--"));
         if let Some(flag) = word.filter(|_| line.trim().starts_with('-')) {
             last = flag.to_owned();
             flags.insert(last.clone(), None);
@@ -58,11 +52,7 @@ fn sample_value(flag: &str, file: &str) -> Result<String> {
 }
 
 fn print_config(more: &[&str], environment: &[(&str, &str)]) -> Result<Value> {
-    let args = [
-        &["run", "tunnel", "coder", "egress", "--print-config"],
-        more,
-    ]
-    .concat();
+    let args = [&["run", "tunnel", "coder", "egress", "--print-config"], more].concat();
     let output = aplomb(&args, environment)?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{more:?} {environment:?}: {said}");

@@ -75,14 +75,8 @@ async fn run_steps(stage: &mut Stage, t: &mut Tally) {
             "an admin address in use: one line, 2",
             flags::check_address_in_use(stage),
         )
-        && t.record(
-            "one process runs all operators",
-            steps::check_start(stage, *w).await,
-        )
-        && t.record(
-            "its metrics are documented",
-            metrics::check_documented(stage).await,
-        )
+        && t.record("one process runs all operators", steps::check_start(stage, *w).await)
+        && t.record("its metrics are documented", metrics::check_documented(stage).await)
         && t.record(
             "SIGTERM amid work: drained, leases released",
             steps::check_stop(stage, w).await,
@@ -95,18 +89,12 @@ async fn run_steps(stage: &mut Stage, t: &mut Tally) {
             "kill -9, started under the same name",
             steps::check_crash(stage, w, "second").await,
         )
-        && t.record(
-            "a second replica stands by",
-            steps::start_standby(stage, "third").await,
-        )
+        && t.record("a second replica stands by", steps::start_standby(stage, "third").await)
         && t.record(
             "SIGTERM: it hands over",
             steps::check_handover(stage, w, StopKind::Terminated).await,
         )
-        && t.record(
-            "another stands by",
-            steps::start_standby(stage, "fourth").await,
-        )
+        && t.record("another stands by", steps::start_standby(stage, "fourth").await)
         && t.record(
             "kill -9: it takes over",
             steps::check_handover(stage, w, StopKind::Killed).await,
@@ -115,10 +103,7 @@ async fn run_steps(stage: &mut Stage, t: &mut Tally) {
             "calls to other systems were sent once",
             duplicates::check_external_duplicates(stage, *w).await,
         )
-        && t.record(
-            "every child was made once",
-            duplicates::check_write_duplicates(stage),
-        )
+        && t.record("every child was made once", duplicates::check_write_duplicates(stage))
         && t.record(
             "no effect outlived its lease",
             duplicates::check_stale_writes(stage).await,

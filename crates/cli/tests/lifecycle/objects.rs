@@ -51,9 +51,7 @@ pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     }
     stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
     let project = include_str!("../../../../deploy/egress/samples/hetzner.json");
-    stage
-        .post_simulator(&stage.hetzner, "/_sim/state", project)
-        .await?;
+    stage.post_simulator(&stage.hetzner, "/_sim/state", project).await?;
     let token = format!("--from-literal=token={:064}", 7);
     let secret = ["create", "secret", "generic"];
     let hcloud = ["hcloud", "-n", "aplomb-system", &token];
@@ -106,10 +104,7 @@ pub(crate) fn change_objects(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
 }
 
 /// Waits until every operator is done; returns how long each took.
-pub(crate) async fn wait_converged(
-    stage: &Stage,
-    wanted: Wanted,
-) -> Result<Vec<(&'static str, Duration)>> {
+pub(crate) async fn wait_converged(stage: &Stage, wanted: Wanted) -> Result<Vec<(&'static str, Duration)>> {
     let tunnel = stage.wait_until("the tunnel is proven", async || {
         let it = stage.server.get(TUNNEL).await?;
         let named = it["spec"]["hostnames"][0] == json!(wanted.hostname());
@@ -127,24 +122,15 @@ pub(crate) async fn wait_converged(
         Ok(there && is_ready(&it))
     });
     let (tunnel, coder, egress) = futures::join!(tunnel, coder, egress);
-    Ok(vec![
-        ("tunnel", tunnel?),
-        ("coder", coder?),
-        ("egress", egress?),
-    ])
+    Ok(vec![("tunnel", tunnel?), ("coder", coder?), ("egress", egress?)])
 }
 
 /// Whether Ready is True for the current spec.
 pub(crate) fn is_ready(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
-    let ready = conditions
-        .into_iter()
-        .flatten()
-        .find(|it| it["type"] == json!("Ready"));
-    ready.is_some_and(|it| {
-        it["status"] == json!("True")
-            && it["observedGeneration"] == object["metadata"]["generation"]
-    })
+    let ready = conditions.into_iter().flatten().find(|it| it["type"] == json!("Ready"));
+    ready
+        .is_some_and(|it| it["status"] == json!("True") && it["observedGeneration"] == object["metadata"]["generation"])
 }
 
 /// The floating IP's server must be that of the active node.

@@ -32,12 +32,7 @@ impl Process {
             .spawn()
             .with_context(|| format!("starting {name}"))?;
         let name = name.to_owned();
-        Ok(Self {
-            name,
-            child,
-            out,
-            log,
-        })
+        Ok(Self { name, child, out, log })
     }
 
     /// Its log, including earlier runs.
@@ -53,12 +48,7 @@ impl Process {
             if let Some(address) = said.lines().find_map(|line| line.strip_prefix("ready ")) {
                 return Ok(address.to_owned());
             }
-            ensure!(
-                self.child.try_wait()?.is_none(),
-                "{} ended: {}",
-                self.name,
-                self.log()
-            );
+            ensure!(self.child.try_wait()?.is_none(), "{} ended: {}", self.name, self.log());
             sleep(Duration::from_millis(20)).await;
         }
         bail!("{} did not become ready: {}", self.name, self.log())

@@ -88,11 +88,7 @@ impl Server {
         drop(stdin);
         let output = child.wait_with_output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "kubectl {}: {said}",
-            args.join(" ")
-        );
+        ensure!(output.status.success(), "kubectl {}: {said}", args.join(" "));
         Ok(String::from_utf8(output.stdout)?)
     }
 
@@ -100,8 +96,6 @@ impl Server {
     pub(crate) fn audit_entries(&self) -> Result<Vec<Value>> {
         let text = std::fs::read_to_string(&self.audit)?;
         let lines = text.lines();
-        Ok(lines
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect())
+        Ok(lines.filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 }

@@ -49,14 +49,7 @@ impl Stage {
         let tokens = dir.path().join("tokens");
         std::fs::write(&tokens, format!("{:064}\n", 7))?;
         let tokens = tokens.to_str().context("a path")?;
-        let hetzner = [
-            "sim",
-            "hetzner",
-            "--listen",
-            "127.0.0.1:0",
-            "--token-file",
-            tokens,
-        ];
+        let hetzner = ["sim", "hetzner", "--listen", "127.0.0.1:0", "--token-file", tokens];
         let kubeconfig = server.kubeconfig.to_str().context("a path")?;
         let coderd = [
             "sim",
@@ -105,8 +98,7 @@ impl Stage {
             key.to_str().context("a path")?,
         ];
         for (name, args) in [("gateway", &gateway[..]), ("agent", &agent[..])] {
-            self.others
-                .push(Process::aplomb(self.dir.path(), name, args)?);
+            self.others.push(Process::aplomb(self.dir.path(), name, args)?);
         }
         Ok(())
     }
@@ -155,9 +147,7 @@ impl Stage {
 
     /// A state of a simulated server.
     pub(crate) async fn get_simulator(&self, server: &str, path: &str) -> Result<Value> {
-        Ok(serde_json::from_str(
-            &self.get(&format!("{server}{path}")).await?,
-        )?)
+        Ok(serde_json::from_str(&self.get(&format!("{server}{path}")).await?)?)
     }
 
     /// Sets a state of a simulated server.
@@ -172,8 +162,7 @@ impl Stage {
     pub(crate) async fn lease_holders(&self) -> Result<Vec<String>> {
         let mut holders = Vec::new();
         for lease in LEASES {
-            let path =
-                format!("/apis/coordination.k8s.io/v1/namespaces/aplomb-system/leases/{lease}");
+            let path = format!("/apis/coordination.k8s.io/v1/namespaces/aplomb-system/leases/{lease}");
             let lease = self.server.get(&path).await?;
             let holder = lease["spec"]["holderIdentity"].as_str();
             holders.push(holder.unwrap_or_default().to_owned());
@@ -182,11 +171,7 @@ impl Stage {
     }
 
     /// Polls, because another process cannot be awaited; returns how long it took.
-    pub(crate) async fn wait_until(
-        &self,
-        what: &str,
-        holds: impl AsyncFn() -> Result<bool>,
-    ) -> Result<Duration> {
+    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> Result<bool>) -> Result<Duration> {
         let began = Instant::now();
         let mut last = None;
         while began.elapsed() < TIMEOUT {

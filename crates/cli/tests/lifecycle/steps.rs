@@ -14,9 +14,7 @@ const MAX_DRAIN_TIME: Duration = Duration::from_secs(2);
 const MAX_IN_FLIGHT: usize = 12;
 
 fn format_times(times: &[(&str, Duration)]) -> String {
-    let each = times
-        .iter()
-        .map(|(name, took)| format!("{name} {took:.1?}"));
+    let each = times.iter().map(|(name, took)| format!("{name} {took:.1?}"));
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -49,9 +47,7 @@ pub(crate) async fn check_stop(stage: &mut Stage, wanted: &mut Wanted) -> Result
         let objects: Vec<String> = names
             .map(|name| objects::tunnel(stage, &name, &format!("{name}.example.com")).to_string())
             .collect();
-        stage
-            .server
-            .kubectl(&["create", "-f", "-"], &objects.join("\n---\n"))?;
+        stage.server.kubectl(&["create", "-f", "-"], &objects.join("\n---\n"))?;
         objects::change_objects(stage, wanted)?;
         let mut replica = stage.replicas.remove(0);
         took.push(replica.process.terminate().await?);
@@ -86,11 +82,7 @@ async fn wait_all_ready(stage: &Stage) -> Result<()> {
 }
 
 /// kill -9, changes while no operator runs, and a start as `identity`.
-pub(crate) async fn check_crash(
-    stage: &mut Stage,
-    wanted: &mut Wanted,
-    identity: &str,
-) -> Result<()> {
+pub(crate) async fn check_crash(stage: &mut Stage, wanted: &mut Wanted, identity: &str) -> Result<()> {
     let mut dead = stage.replicas.remove(0);
     dead.process.kill()?;
     objects::change_objects(stage, wanted)?;
@@ -115,18 +107,12 @@ pub(crate) async fn start_standby(stage: &mut Stage, identity: &str) -> Result<(
     stage.start_replica(identity)?;
     let admin = stage.replicas[1].admin.clone();
     let ready = async || Ok(stage.get(&format!("http://{admin}/readyz")).await.is_ok());
-    stage
-        .wait_until("the second replica is ready", ready)
-        .await?;
+    stage.wait_until("the second replica is ready", ready).await?;
     Ok(())
 }
 
 /// The leader ends by `how` during changes, and the other one takes over.
-pub(crate) async fn check_handover(
-    stage: &mut Stage,
-    wanted: &mut Wanted,
-    how: StopKind,
-) -> Result<()> {
+pub(crate) async fn check_handover(stage: &mut Stage, wanted: &mut Wanted, how: StopKind) -> Result<()> {
     let other = stage.replicas[1].identity.clone();
     let written = count_writes(stage, 1).await?;
     ensure!(written == 0, "the standby has written {written} times");
@@ -140,9 +126,7 @@ pub(crate) async fn check_handover(
         StopKind::Killed => leader.process.kill()?,
     }
     let held = async || Ok(stage.lease_holders().await? == [&*other; 3]);
-    stage
-        .wait_until("the other one holds every lease", held)
-        .await?;
+    stage.wait_until("the other one holds every lease", held).await?;
     let took = began.elapsed();
     wait_converged(stage, *wanted).await?;
     println!(
@@ -163,9 +147,9 @@ pub(crate) enum StopKind {
 async fn count_writes(stage: &Stage, replica: usize) -> Result<u64> {
     let admin = &stage.replicas[replica].admin;
     let metrics = stage.get(&format!("http://{admin}/metrics")).await?;
-    let lines = metrics.lines().filter(|line| {
-        line.starts_with("aplomb_writes_total{") && line.contains("result=\"written\"")
-    });
+    let lines = metrics
+        .lines()
+        .filter(|line| line.starts_with("aplomb_writes_total{") && line.contains("result=\"written\""));
     let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
     Ok(counts.sum())
 }

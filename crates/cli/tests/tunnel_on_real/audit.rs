@@ -40,13 +40,8 @@ pub(crate) struct Entry {
 impl Entry {
     fn parse(line: &Value) -> Option<Self> {
         let user = line["user"]["username"].as_str()?;
-        let account = user
-            .strip_prefix("system:serviceaccount:")?
-            .rsplit(':')
-            .next()?;
-        let who = [OPERATOR, GATEWAY, AGENT]
-            .into_iter()
-            .find(|who| *who == account)?;
+        let account = user.strip_prefix("system:serviceaccount:")?.rsplit(':').next()?;
+        let who = [OPERATOR, GATEWAY, AGENT].into_iter().find(|who| *who == account)?;
         let object = &line["objectRef"];
         let part = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let resource = match object["subresource"].as_str() {
@@ -85,16 +80,12 @@ impl Entry {
 /// All requests so far, oldest first.
 pub(crate) fn read_entries(stage: &Stage) -> Result<Vec<Entry>> {
     let text = std::fs::read_to_string(stage.plane.audit_log())?;
-    let lines = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     Ok(lines.filter_map(|line| Entry::parse(&line)).collect())
 }
 
 /// The number of requests of each kind, the most frequent first.
-pub(crate) fn count_entries<'a>(
-    entries: impl IntoIterator<Item = &'a Entry>,
-) -> Vec<(String, usize)> {
+pub(crate) fn count_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {
         *counts.entry(entry.describe()).or_default() += 1;
@@ -109,19 +100,12 @@ pub(crate) fn count_entries<'a>(
 pub(crate) fn check_no_conflicts(stage: &Stage) -> Result<()> {
     let all = read_entries(stage)?;
     ensure!(all.len() > 100, "the audit log has {} requests", all.len());
-    let forbidden =
-        |entry: &&Entry| entry.code == 403 && entry.namespace != "elsewhere" && !is_finished(entry);
+    let forbidden = |entry: &&Entry| entry.code == 403 && entry.namespace != "elsewhere" && !is_finished(entry);
     let forbidden = count_entries(all.iter().filter(forbidden));
     ensure!(forbidden.is_empty(), "forbidden: {forbidden:?}");
     let twice = |entry: &&Entry| entry.resource == "hostnameclaims" && entry.verb == "create";
-    let claims = all
-        .iter()
-        .filter(twice)
-        .filter(|entry| entry.code == 409)
-        .count();
-    let conflicts = all
-        .iter()
-        .filter(|entry| entry.is_conflict() && !twice(entry));
+    let claims = all.iter().filter(twice).filter(|entry| entry.code == 409).count();
+    let conflicts = all.iter().filter(|entry| entry.is_conflict() && !twice(entry));
     let conflicts = count_entries(conflicts);
     println!(
         "        {} requests, {conflicts:?} conflicts, {claims} claims of a taken hostname",

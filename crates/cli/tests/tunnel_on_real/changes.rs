@@ -12,18 +12,9 @@ use crate::origin::Origin;
 use crate::{CONNECTOR_ONLY, TENANT, Tally, TestRun};
 
 pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
-    tally.record(
-        "an HTTPProxy before its Connector",
-        check_old_backend(play).await,
-    );
-    tally.record(
-        "an HTTPProxy after its Connector",
-        check_new_backend(play).await,
-    );
-    tally.record(
-        "an HTTPProxy gets another Connector",
-        check_backend_change(play).await,
-    );
+    tally.record("an HTTPProxy before its Connector", check_old_backend(play).await);
+    tally.record("an HTTPProxy after its Connector", check_new_backend(play).await);
+    tally.record("an HTTPProxy gets another Connector", check_backend_change(play).await);
     tally.record("a rule is removed", remove_hostname(play).await);
     tally.record(
         "an agent restarted has a new address",
@@ -73,9 +64,7 @@ async fn check_old_backend(play: &TestRun) -> Result<()> {
             .read_field(TENANT, "hp/early-bird", reason)
             .is_ok_and(|r| r == "ConnectorNotFound")
     };
-    stage
-        .wait_until("the missing Connector is reported", missing)
-        .await?;
+    stage.wait_until("the missing Connector is reported", missing).await?;
     let prober = stage.start_prober(TENANT, "early-bird", hostname)?;
     let began = Instant::now();
     let _agent = stage.start_agent(TENANT, "early", &origin.port.to_string(), &[CONNECTOR_ONLY])?;
@@ -106,13 +95,7 @@ async fn check_backend_change(play: &TestRun) -> Result<()> {
     let other = Origin::start("other")?;
     let _agent = stage.start_agent(TENANT, "other", &other.port.to_string(), &[CONNECTOR_ONLY])?;
     let hostname = "repointed.example.com";
-    stage.apply(&tunnel(
-        TENANT,
-        "repointed",
-        hostname,
-        TENANT,
-        &play.endpoint(),
-    ))?;
+    stage.apply(&tunnel(TENANT, "repointed", hostname, TENANT, &play.endpoint()))?;
     stage.wait_for(TENANT, "hp/repointed", "condition=Ready")?;
     stage.wait_for(TENANT, "connector/other", "create")?;
     stage.wait_for(TENANT, "connector/other", "condition=Online")?;
@@ -128,11 +111,7 @@ async fn check_backend_change(play: &TestRun) -> Result<()> {
     let took = began.elapsed();
     stage.wait_for(TENANT, "hp/repointed", "condition=Ready")?;
     let verdict = prober.finish()?;
-    ensure!(
-        verdict.failures == 0,
-        "{} requests failed meanwhile",
-        verdict.failures
-    );
+    ensure!(verdict.failures == 0, "{} requests failed meanwhile", verdict.failures);
     print_duration("from the start of kubectl", took);
     stage.kubectl(&["delete", "-n", TENANT, "hp/repointed", "connector/other"])?;
     Ok(())
@@ -158,11 +137,7 @@ async fn check_operator_restart(play: &mut TestRun) -> Result<()> {
     prober.finish()?;
     let is = stage.read_field(TENANT, "connector/home", addresses)?;
     ensure!(was != is, "the address is the same: {is}");
-    let key = json!(stage.read_field(
-        TENANT,
-        "connector/home",
-        ".status.connectionDetails.publicKey.id"
-    )?);
+    let key = json!(stage.read_field(TENANT, "connector/home", ".status.connectionDetails.publicKey.id")?);
     ensure!(key != "", "the key is missing");
     print_duration("from the start of the new process", took);
     stage.kubectl(&["delete", "-n", TENANT, "hp/restarted"])?;

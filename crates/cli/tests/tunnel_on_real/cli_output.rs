@@ -19,22 +19,13 @@ const KINDS: [&str; 5] = [
 ];
 
 pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
-    let object = tunnel(
-        TENANT,
-        NAME,
-        "looked-at.example.com",
-        TENANT,
-        &play.endpoint(),
-    );
+    let object = tunnel(TENANT, NAME, "looked-at.example.com", TENANT, &play.endpoint());
     let stage = &play.stage;
     let made = stage.apply(&object);
     let name = format!("httpproxy/{NAME}");
     let made = made.and_then(|()| stage.wait_for(TENANT, &name, "condition=Ready"));
     tally.record("a tunnel to show", made);
-    tally.record(
-        "get prints what kubectl prints",
-        check_same_as_kubectl(stage),
-    );
+    tally.record("get prints what kubectl prints", check_same_as_kubectl(stage));
     tally.record("trace shows every stage", check_status_text(stage));
     tally.record("status finds the operator", check_trace(stage));
     let gone = stage.kubectl(&["delete", "-n", TENANT, &name]);
@@ -63,8 +54,7 @@ fn check_same_as_kubectl(stage: &Stage) -> Result<()> {
             let before = text(&aplomb(stage, &words)?);
             let theirs = stage.kubectl(&words)?;
             let after = text(&aplomb(stage, &words)?);
-            agreed =
-                theirs == before || theirs == after || matches_between(&before, &theirs, &after);
+            agreed = theirs == before || theirs == after || matches_between(&before, &theirs, &after);
             last = format!("kubectl:\n{theirs}aplomb:\n{before}");
             if agreed {
                 break;
@@ -80,9 +70,7 @@ fn matches_between(before: &str, shown: &str, after: &str) -> bool {
     let [before, shown, after] = [before, shown, after].map(split_ages);
     let same = before.0 == shown.0 && shown.0 == after.0;
     let ages = before.1.iter().zip(&shown.1).zip(&after.1);
-    same && ages
-        .into_iter()
-        .all(|((from, is), to)| from <= is && is <= to)
+    same && ages.into_iter().all(|((from, is), to)| from <= is && is <= to)
 }
 
 /// The words of a table without its ages, and the ages in seconds.

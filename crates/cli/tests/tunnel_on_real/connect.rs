@@ -18,10 +18,7 @@ pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
         "kubectl wait for Ready returns when curl works",
         wait_proven(&play.stage, &play.endpoint()),
     );
-    tally.record(
-        "the columns show whether it works",
-        check_columns(&play.stage),
-    );
+    tally.record("the columns show whether it works", check_columns(&play.stage));
     tally.record(
         "an agent's Role is limited to its namespace",
         check_other_namespace(&play.stage).await,
@@ -45,17 +42,11 @@ async fn check_stages(play: &TestRun) -> Result<()> {
     };
     play.stage.wait_until("a URL is printed", ready).await?;
     let events = parse_events(&play.agent.stdout_text());
-    let words: Vec<_> = events
-        .iter()
-        .map(|event| event["event"].to_string())
-        .collect();
+    let words: Vec<_> = events.iter().map(|event| event["event"].to_string()).collect();
     println!("        {}", words.join(" "));
     let url = events.iter().find_map(|event| event["url"].as_str());
     let url = url.context("there is a URL")?;
-    let hostname = url
-        .split("://")
-        .nth(1)
-        .and_then(|rest| rest.split(['/', ':']).next());
+    let hostname = url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
     let hostname = hostname.context("a URL has a host")?;
     let body = Curl::http(play.stage.listen_address(), hostname, "/").fetch_body()?;
     ensure!(body == "home\n", "{body}");
@@ -80,9 +71,7 @@ fn wait_proven(stage: &Stage, endpoint: &str) -> Result<()> {
         ensure!(body == "home\n", "{body}");
         println!("        apply, wait and curl took {:.1?}", began.elapsed());
     }
-    let all: Vec<String> = (0..5)
-        .map(|round| format!("httpproxy/wait-{round}"))
-        .collect();
+    let all: Vec<String> = (0..5).map(|round| format!("httpproxy/wait-{round}")).collect();
     let mut args = vec!["delete", "-n", TENANT];
     args.extend(all.iter().skip(1).map(String::as_str));
     stage.kubectl(&args)?;
@@ -91,27 +80,11 @@ fn wait_proven(stage: &Stage, endpoint: &str) -> Result<()> {
 
 fn check_columns(stage: &Stage) -> Result<()> {
     let shown = stage.kubectl(&["get", "hp", "-n", TENANT, "wait-0"])?;
-    let head: Vec<_> = shown
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    let wanted = [
-        "NAME",
-        "HOSTNAME",
-        "CONNECTOR",
-        "PROGRAMMED",
-        "READY",
-        "REASON",
-        "AGE",
-    ];
+    let head: Vec<_> = shown.lines().next().unwrap_or_default().split_whitespace().collect();
+    let wanted = ["NAME", "HOSTNAME", "CONNECTOR", "PROGRAMMED", "READY", "REASON", "AGE"];
     ensure!(head == wanted, "{shown}");
     let row = shown.lines().nth(1).unwrap_or_default();
-    ensure!(
-        row.contains("wait-0.example.com") && row.contains("True"),
-        "{shown}"
-    );
+    ensure!(row.contains("wait-0.example.com") && row.contains("True"), "{shown}");
     print!(
         "{}",
         shown
@@ -138,14 +111,7 @@ async fn check_other_namespace(stage: &Stage) -> Result<()> {
     stage.wait_until("the request is rejected", refused).await?;
     agent.kill()?;
     std::fs::remove_file(theirs)?;
-    let made = stage.kubectl(&[
-        "get",
-        "connectors,httpproxies",
-        "-n",
-        "elsewhere",
-        "-o",
-        "name",
-    ])?;
+    let made = stage.kubectl(&["get", "connectors,httpproxies", "-n", "elsewhere", "-o", "name"])?;
     ensure!(made.is_empty(), "{made}");
     Ok(())
 }
@@ -173,13 +139,7 @@ async fn check_release(play: &mut TestRun) -> Result<()> {
     Curl::http(stage.listen_address(), &hostname, "/")
         .send()?
         .expect(503, "ConnectorOffline")?;
-    stage.kubectl(&[
-        "delete",
-        "-n",
-        TENANT,
-        "httpproxy/leaves",
-        "connector/leaves",
-    ])?;
+    stage.kubectl(&["delete", "-n", TENANT, "httpproxy/leaves", "connector/leaves"])?;
     Ok(())
 }
 

@@ -8,10 +8,7 @@ use crate::stage::Stage;
 use crate::{TENANT, Tally, TestRun};
 
 pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
-    tally.record(
-        "an HTTPRoute leads to a Connector",
-        check_connector(play).await,
-    );
+    tally.record("an HTTPRoute leads to a Connector", check_connector(play).await);
     tally.record(
         "an EndpointSlice cannot lead inside",
         check_service_backend(&play.stage).await,
@@ -54,12 +51,7 @@ async fn check_service_backend(stage: &Stage) -> Result<()> {
         println!("        !! no mount namespace: NOT tried");
         return Ok(());
     }
-    let port: u16 = stage.gateways[0]
-        .admin
-        .rsplit(':')
-        .next()
-        .unwrap_or_default()
-        .parse()?;
+    let port: u16 = stage.gateways[0].admin.rsplit(':').next().unwrap_or_default().parse()?;
     stage.apply(&json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "FQDN",
         "metadata": { "namespace": TENANT, "name": "inside" },

@@ -26,23 +26,14 @@ pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
 async fn check_convergence(play: &mut TestRun) -> Result<()> {
     let endpoint = play.endpoint();
     let steady = "steady.example.com";
-    play.stage
-        .apply(&tunnel(TENANT, "steady", steady, TENANT, &endpoint))?;
-    play.stage
-        .wait_for(TENANT, "hp/steady", "condition=Ready")?;
+    play.stage.apply(&tunnel(TENANT, "steady", steady, TENANT, &endpoint))?;
+    play.stage.wait_for(TENANT, "hp/steady", "condition=Ready")?;
     let prober = play.stage.start_prober(TENANT, "steady", steady)?;
     for crash in 0..CRASHES {
-        let (name, hostname) = (
-            format!("crash-{crash}"),
-            format!("crash-{crash}.example.com"),
-        );
-        play.stage
-            .apply(&tunnel(TENANT, &name, &hostname, TENANT, &endpoint))?;
+        let (name, hostname) = (format!("crash-{crash}"), format!("crash-{crash}.example.com"));
+        play.stage.apply(&tunnel(TENANT, &name, &hostname, TENANT, &endpoint))?;
         play.stage.start_operator_without_lease()?;
-        sleep(Duration::from_millis(
-            UPTIME_MILLIS.0 + UPTIME_MILLIS.1 * crash,
-        ))
-        .await;
+        sleep(Duration::from_millis(UPTIME_MILLIS.0 + UPTIME_MILLIS.1 * crash)).await;
         if let Some(operator) = &mut play.stage.operator {
             operator.kill()?;
         }
@@ -60,10 +51,7 @@ async fn check_convergence(play: &mut TestRun) -> Result<()> {
         began.elapsed()
     );
     let lives = play.stage.operator.as_ref().map(|it| it.log());
-    let acted = lives
-        .unwrap_or_default()
-        .matches("Started controller")
-        .count();
+    let acted = lives.unwrap_or_default().matches("Started controller").count();
     println!("        {acted} times a controller had started before it was killed");
     let verdict = prober.finish()?;
     ensure!(
@@ -71,9 +59,7 @@ async fn check_convergence(play: &mut TestRun) -> Result<()> {
         "{} requests failed, although traffic needs no operator",
         verdict.failures
     );
-    let names: Vec<_> = (0..CRASHES)
-        .map(|crash| format!("hp/crash-{crash}"))
-        .collect();
+    let names: Vec<_> = (0..CRASHES).map(|crash| format!("hp/crash-{crash}")).collect();
     let mut args = vec!["delete", "-n", TENANT, "hp/steady"];
     args.extend(names.iter().map(String::as_str));
     play.stage.kubectl(&args)?;

@@ -31,10 +31,7 @@ impl CurlResponse {
     /// Asserts this status and this `X-Aplomb-Reason`.
     pub(crate) fn expect(&self, status: u16, reason: &str) -> Result<()> {
         let said = (self.status, self.header("x-aplomb-reason"));
-        ensure!(
-            said == (status, reason),
-            "wanted {status} {reason}: {self:?}"
-        );
+        ensure!(said == (status, reason), "wanted {status} {reason}: {self:?}");
         Ok(())
     }
 }

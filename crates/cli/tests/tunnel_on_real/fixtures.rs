@@ -3,20 +3,9 @@
 use serde_json::{Value, json};
 
 /// A tunnel from `hostname` to `endpoint`, which the Connector dials.
-pub(crate) fn tunnel(
-    namespace: &str,
-    name: &str,
-    hostname: &str,
-    connector: &str,
-    endpoint: &str,
-) -> Value {
+pub(crate) fn tunnel(namespace: &str, name: &str, hostname: &str, connector: &str, endpoint: &str) -> Value {
     let backend = json!({ "endpoint": endpoint, "connector": { "name": connector } });
-    with_rules(
-        namespace,
-        name,
-        hostname,
-        &json!([{ "backends": [backend] }]),
-    )
+    with_rules(namespace, name, hostname, &json!([{ "backends": [backend] }]))
 }
 
 /// A tunnel with these rules. It is proven at least every four seconds.

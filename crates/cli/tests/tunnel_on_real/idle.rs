@@ -38,8 +38,7 @@ async fn check_no_writes(play: &TestRun) -> Result<()> {
     let all = audit::read_entries(stage)?;
     let since = &all[before..];
     let writes = since.iter().filter(|entry| entry.is_write());
-    let (beats, others): (Vec<_>, Vec<_>) =
-        writes.partition(|entry| entry.resource == "gatewayreplicas");
+    let (beats, others): (Vec<_>, Vec<_>) = writes.partition(|entry| entry.resource == "gatewayreplicas");
     let leases = since
         .iter()
         .filter(|entry| entry.resource == "leases" && entry.verb != "watch")
@@ -51,10 +50,6 @@ async fn check_no_writes(play: &TestRun) -> Result<()> {
         others.len()
     );
     ensure!(others.is_empty(), "{:?}", audit::count_entries(others));
-    ensure!(
-        beats.len() <= 30,
-        "{} writes of GatewayReplicas",
-        beats.len()
-    );
+    ensure!(beats.len() <= 30, "{} writes of GatewayReplicas", beats.len());
     Ok(())
 }

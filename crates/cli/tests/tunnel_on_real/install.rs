@@ -22,21 +22,12 @@ const FORBIDDEN_RIGHTS: [(&str, &str, &str, &str, &str); 14] = [
     (AGENT, TENANT, "list", "httpproxies", "default"),
     (AGENT, TENANT, "list", "connectors", SYSTEM),
     (AGENT, TENANT, "get", "secrets", TENANT),
-    (
-        AGENT,
-        TENANT,
-        "create",
-        "gateways.gateway.networking.k8s.io",
-        TENANT,
-    ),
+    (AGENT, TENANT, "create", "gateways.gateway.networking.k8s.io", TENANT),
     (AGENT, TENANT, "list", "httpproxies", ""),
 ];
 
 pub(crate) async fn run(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin, Process)> {
-    tally.record(
-        "helm template charts/aplomb | kubectl apply -f -",
-        install(stage),
-    );
+    tally.record("helm template charts/aplomb | kubectl apply -f -", install(stage));
     stage.create_tenant(TENANT)?;
     tally.record("each has the rights it needs, no more", check_bounds(stage));
     tally.record("the samples are valid", apply_samples(stage));

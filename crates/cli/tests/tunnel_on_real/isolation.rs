@@ -15,10 +15,7 @@ pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
         "a tenant's bad route does not affect other traffic",
         check_invalid_route(play).await,
     );
-    tally.record(
-        "a second claim of a hostname is rejected",
-        check_claims(play).await,
-    );
+    tally.record("a second claim of a hostname is rejected", check_claims(play).await);
     tally.record(
         "a platform hostname cannot be claimed",
         check_reserved_hostname(&play.stage).await,
@@ -45,13 +42,7 @@ async fn check_invalid_route(play: &TestRun) -> Result<()> {
         let _refused = stage.apply(&object);
     }
     let told = async || {
-        let all = stage.kubectl(&[
-            "get",
-            "gwr",
-            "-A",
-            "-o",
-            "jsonpath={.items[*].spec.quarantined}",
-        ]);
+        let all = stage.kubectl(&["get", "gwr", "-A", "-o", "jsonpath={.items[*].spec.quarantined}"]);
         all.is_ok_and(|text| text.contains("\"bad\""))
     };
     stage.wait_until("the bad route is reported", told).await?;
@@ -66,11 +57,7 @@ async fn check_invalid_route(play: &TestRun) -> Result<()> {
     stage.apply(&next)?;
     stage.wait_for(TENANT, "hp/next", "condition=Ready")?;
     let verdict = prober.finish()?;
-    ensure!(
-        verdict.failures == 0,
-        "{} requests failed",
-        verdict.failures
-    );
+    ensure!(verdict.failures == 0, "{} requests failed", verdict.failures);
     stage.kubectl(&["delete", "namespace", "bad", "--wait=false"])?;
     stage.kubectl(&["delete", "-n", TENANT, "hp/good", "hp/next"])?;
     Ok(())
@@ -107,13 +94,7 @@ async fn check_claims(play: &TestRun) -> Result<()> {
     stage.create_tenant("second")?;
     let prober = stage.start_prober(TENANT, "first", hostname)?;
     for (namespace, claimant) in [("second", "another namespace"), (TENANT, "home/first")] {
-        stage.apply(&tunnel(
-            namespace,
-            "thief",
-            hostname,
-            TENANT,
-            &play.endpoint(),
-        ))?;
+        stage.apply(&tunnel(namespace, "thief", hostname, TENANT, &play.endpoint()))?;
         let path = ".status.conditions[?(@.type==\"HostnamesInUse\")].message";
         let told = async || {
             stage
@@ -125,21 +106,14 @@ async fn check_claims(play: &TestRun) -> Result<()> {
             .await?;
     }
     let verdict = prober.finish()?;
-    ensure!(
-        verdict.failures == 0,
-        "{} requests failed",
-        verdict.failures
-    );
+    ensure!(verdict.failures == 0, "{} requests failed", verdict.failures);
     // A deleted claimant frees its hostname for the next one. The first to claim it wins, so
     // only one claimant is left.
     stage.kubectl(&["delete", "-n", "second", "hp/thief"])?;
     stage.kubectl(&["delete", "-n", TENANT, "hp/first"])?;
     let began = Instant::now();
     stage.wait_for(TENANT, "hp/thief", "condition=Ready")?;
-    println!(
-        "        the next claimant is Ready {:.1?} later",
-        began.elapsed()
-    );
+    println!("        the next claimant is Ready {:.1?} later", began.elapsed());
     stage.kubectl(&["delete", "-n", TENANT, "hp/thief"])?;
     stage.kubectl(&["delete", "namespace", "second", "--wait=false"])?;
     Ok(())
@@ -147,43 +121,24 @@ async fn check_claims(play: &TestRun) -> Result<()> {
 
 async fn check_reserved_hostname(stage: &Stage) -> Result<()> {
     let theirs = stage.read_field(TENANT, "hp/home", ".status.canonicalHostname")?;
-    stage.apply(&tunnel(
-        TENANT,
-        "squatter",
-        &theirs,
-        TENANT,
-        "http://localhost:9",
-    ))?;
+    stage.apply(&tunnel(TENANT, "squatter", &theirs, TENANT, "http://localhost:9"))?;
     let path = ".status.hostnameStatuses[*].reason";
     let told = async || {
         stage
             .read_field(TENANT, "hp/squatter", path)
             .is_ok_and(|said| said.contains("HostnameReserved"))
     };
-    stage
-        .wait_until("the hostname is reported as reserved", told)
-        .await?;
+    stage.wait_until("the hostname is reported as reserved", told).await?;
     stage.kubectl(&["delete", "-n", TENANT, "hp/squatter"])?;
     Ok(())
 }
 
 /// Names and addresses that lead into the gateway's own network.
 async fn check_addresses(stage: &Stage) -> Result<()> {
-    let names = [
-        "inside.example.net",
-        "inside6.example.net",
-        "metadata.example.net",
-    ];
-    let addresses = [
-        "169.254.169.254",
-        "127.0.0.1",
-        "[::1]",
-        "[::ffff:127.0.0.1]",
-    ];
+    let names = ["inside.example.net", "inside6.example.net", "metadata.example.net"];
+    let addresses = ["169.254.169.254", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"];
     if stage.hosts.is_none() {
-        println!(
-            "        !! no mount namespace: names that resolve to such an address were NOT tried"
-        );
+        println!("        !! no mount namespace: names that resolve to such an address were NOT tried");
     }
     let names = names.into_iter().filter(|_| stage.hosts.is_some());
     for (round, host) in names.chain(addresses).enumerate() {
@@ -193,18 +148,11 @@ async fn check_addresses(stage: &Stage) -> Result<()> {
 }
 
 async fn check_address(stage: &Stage, name: &str, host: &str) -> Result<()> {
-    let port = stage.gateways[0]
-        .admin
-        .rsplit(':')
-        .next()
-        .unwrap_or_default();
+    let port = stage.gateways[0].admin.rsplit(':').next().unwrap_or_default();
     let hostname = format!("{name}.example.com");
     let rules = json!([{ "backends": [{ "endpoint": format!("http://{host}:{port}") }] }]);
     // If the schema rejects it, the gateway never sees it.
-    if stage
-        .apply(&with_rules(TENANT, name, &hostname, &rules))
-        .is_err()
-    {
+    if stage.apply(&with_rules(TENANT, name, &hostname, &rules)).is_err() {
         println!("        {host}: rejected by the schema");
         return Ok(());
     }
@@ -212,11 +160,7 @@ async fn check_address(stage: &Stage, name: &str, host: &str) -> Result<()> {
     let known = async || ask().is_ok_and(|answer| answer.status != 404);
     stage.wait_until("it is served", known).await?;
     let answer = ask()?;
-    println!(
-        "        {host}: {} {}",
-        answer.status,
-        answer.header("x-aplomb-reason")
-    );
+    println!("        {host}: {} {}", answer.status, answer.header("x-aplomb-reason"));
     answer.expect(403, "Unauthorised")?;
     stage.kubectl(&["delete", "-n", TENANT, &format!("hp/{name}")])?;
     Ok(())

@@ -33,13 +33,7 @@ async fn check_agent_kill(play: &TestRun) -> Result<()> {
         &[CONNECTOR_ONLY, "--lease", &LEASE_SECONDS.to_string()],
     )?;
     let hostname = "mortal.example.com";
-    stage.apply(&tunnel(
-        TENANT,
-        "mortality",
-        hostname,
-        "mortal",
-        &play.endpoint(),
-    ))?;
+    stage.apply(&tunnel(TENANT, "mortality", hostname, "mortal", &play.endpoint()))?;
     stage.wait_for(TENANT, "hp/mortality", "condition=Ready")?;
     let prober = stage.start_prober(TENANT, "mortality", hostname)?;
     prober.recovery_time(Instant::now()).await?;
@@ -53,9 +47,7 @@ async fn check_agent_kill(play: &TestRun) -> Result<()> {
             .read_field(TENANT, "connector/mortal", online)
             .is_ok_and(|is| is == "False")
     };
-    stage
-        .wait_until("the Connector is offline", offline)
-        .await?;
+    stage.wait_until("the Connector is offline", offline).await?;
     let took = began.elapsed();
     println!(
         "        Ready fell after {ready:.1?}; offline after {took:.1?}, kubectl included; lease {LEASE_SECONDS} s, limit 2 s more"
@@ -85,10 +77,7 @@ async fn check_slow_renewal(stage: &Stage) -> Result<()> {
     let before = renewed()?;
     let endpoint = format!("http://localhost:{}", origin.port);
     for round in 0..3 {
-        let (name, hostname) = (
-            format!("unhurried-{round}"),
-            format!("unhurried-{round}.example.com"),
-        );
+        let (name, hostname) = (format!("unhurried-{round}"), format!("unhurried-{round}.example.com"));
         let prober = stage.start_prober(TENANT, &name, &hostname)?;
         let began = Instant::now();
         stage.apply(&tunnel(TENANT, &name, &hostname, "unhurried", &endpoint))?;
@@ -98,9 +87,7 @@ async fn check_slow_renewal(stage: &Stage) -> Result<()> {
         println!("        traffic {took:.2?} after kubectl began");
     }
     ensure!(before == renewed()?, "there was a heartbeat");
-    let names: Vec<_> = (0..3)
-        .map(|round| format!("hp/unhurried-{round}"))
-        .collect();
+    let names: Vec<_> = (0..3).map(|round| format!("hp/unhurried-{round}")).collect();
     let mut args = vec!["delete", "-n", TENANT, "connector/unhurried"];
     args.extend(names.iter().map(String::as_str));
     stage.kubectl(&args).context("cleaning up")?;

@@ -29,25 +29,15 @@ async fn check_certificate(play: &TestRun) -> Result<()> {
     let authority = Authority::new(stage.dir())?;
     let ca = authority.path.to_str().context("a path")?;
     let first = authority.issue(HOST, 0x1111)?;
-    stage.apply(&secret(
-        TENANT,
-        "certificate",
-        &first.certificate,
-        &first.key,
-    ))?;
+    stage.apply(&secret(TENANT, "certificate", &first.certificate, &first.key))?;
     let mut object = tunnel(TENANT, "secure", HOST, TENANT, &play.endpoint());
     object["spec"]["tls"]["secretName"] = "certificate".into();
     stage.apply(&object)?;
     stage.wait_for(TENANT, "hp/secure", "condition=Ready")?;
     let listen = &stage.gateways[0].listen_tls;
     for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
-        let answer = Curl::https(listen, HOST, "/", ca)
-            .with_args(&[flag])
-            .send()?;
-        ensure!(
-            answer.status == 200 && answer.version == version,
-            "{answer:?}"
-        );
+        let answer = Curl::https(listen, HOST, "/", ca).with_args(&[flag]).send()?;
+        ensure!(answer.status == 200 && answer.version == version, "{answer:?}");
     }
     ensure!(
         certificate_serial(listen)? == "1111",
@@ -58,20 +48,12 @@ async fn check_certificate(play: &TestRun) -> Result<()> {
     let prober = stage.start_prober(TENANT, "secure", HOST)?;
     let second = authority.issue(HOST, 0x2222)?;
     let replaced = Instant::now();
-    stage.apply(&secret(
-        TENANT,
-        "certificate",
-        &second.certificate,
-        &second.key,
-    ))?;
+    stage.apply(&secret(TENANT, "certificate", &second.certificate, &second.key))?;
     let mut handshakes = 0;
     while certificate_serial(listen)? != "2222" {
         handshakes += 1;
         Curl::https(listen, HOST, "/", ca).fetch_body()?;
-        ensure!(
-            replaced.elapsed() < TIMEOUT,
-            "the old certificate is still served"
-        );
+        ensure!(replaced.elapsed() < TIMEOUT, "the old certificate is still served");
     }
     println!(
         "        the new one {:.1?} after kubectl began, {handshakes} requests meanwhile",
@@ -79,11 +61,7 @@ async fn check_certificate(play: &TestRun) -> Result<()> {
     );
     Curl::https(listen, HOST, "/", ca).fetch_body()?;
     let verdict = prober.finish()?;
-    ensure!(
-        verdict.failures == 0,
-        "{} requests were dropped",
-        verdict.failures
-    );
+    ensure!(verdict.failures == 0, "{} requests were dropped", verdict.failures);
     let ready = ".status.conditions[?(@.type==\"CertificatesReady\")].status";
     ensure!(
         stage.read_field(TENANT, "hp/secure", ready)? == "True",
@@ -120,9 +98,7 @@ async fn check_late_certificate(play: &TestRun) -> Result<()> {
             .read_field(TENANT, "hp/late", reason)
             .is_ok_and(|r| r == "CertificateMissing")
     };
-    stage
-        .wait_until("the missing certificate is reported", missing)
-        .await?;
+    stage.wait_until("the missing certificate is reported", missing).await?;
     let issued = authority.issue(name, 1)?;
     let began = Instant::now();
     stage.apply(&secret(TENANT, "late", &issued.certificate, &issued.key))?;

@@ -100,11 +100,7 @@ async fn main() -> Result<ExitCode> {
     let mut stage = Stage::set_up().await?;
     let play = match install::run(&mut stage, &mut tally).await {
         Ok((origin, agent)) => {
-            let mut play = TestRun {
-                stage,
-                origin,
-                agent,
-            };
+            let mut play = TestRun { stage, origin, agent };
             run_acts(&mut play, &mut tally, &acts, long).await;
             play.stage
         }
@@ -167,9 +163,6 @@ async fn run_acts(play: &mut TestRun, tally: &mut Tally, acts: &[&str], long: bo
         audit::check_no_conflicts(&play.stage),
     );
     if acts.is_empty() {
-        tally.record(
-            "no right is missing or unused",
-            audit::check_rights(&play.stage),
-        );
+        tally.record("no right is missing or unused", audit::check_rights(&play.stage));
     }
 }

@@ -90,9 +90,7 @@ impl Origin {
             name,
             held: Arc::clone(&held),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         thread::spawn(move || {
             runtime.block_on(async {
                 tokio::select! { biased;
@@ -139,11 +137,7 @@ struct Service {
     held: Arc<Held>,
 }
 
-async fn accept(
-    listener: TcpListener,
-    service: &Service,
-    tls: Option<TlsAcceptor>,
-) -> std::io::Result<()> {
+async fn accept(listener: TcpListener, service: &Service, tls: Option<TlsAcceptor>) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut connections = JoinSet::new();
     loop {
@@ -201,9 +195,7 @@ async fn handle(request: Request<Incoming>, service: &Service) -> Response<Body>
         }
         ("held", Some(count)) => {
             let half = zero_stream(count / 2);
-            let all = half
-                .chain(held_stream(held))
-                .chain(zero_stream(count / 2 - 1));
+            let all = half.chain(held_stream(held)).chain(zero_stream(count / 2 - 1));
             stream_response(all, "application/octet-stream")
         }
         ("trailers", _) => trailers_response(),
@@ -224,10 +216,7 @@ fn headers_response(request: &Request<Incoming>, name: &str) -> Response<Body> {
     text_response(lines)
 }
 
-fn stream_response(
-    stream: impl Stream<Item = Bytes> + Send + Sync + 'static,
-    kind: &'static str,
-) -> Response<Body> {
+fn stream_response(stream: impl Stream<Item = Bytes> + Send + Sync + 'static, kind: &'static str) -> Response<Body> {
     let frames = stream.map(|bytes| Ok(Frame::data(bytes)));
     let mut response = Response::new(BodyExt::boxed(StreamBody::new(frames)));
     let kind = header::HeaderValue::from_static(kind);
@@ -238,9 +227,7 @@ fn stream_response(
 fn zero_stream(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
     static CHUNK: [u8; 64 * 1024] = [0; 64 * 1024];
     stream::unfold(count, |left| async move {
-        let now = usize::try_from(left)
-            .unwrap_or(CHUNK.len())
-            .min(CHUNK.len());
+        let now = usize::try_from(left).unwrap_or(CHUNK.len()).min(CHUNK.len());
         let chunk = Bytes::from_static(&CHUNK[..now]);
         (now > 0).then(|| (chunk, left - now as u64))
     })
@@ -283,10 +270,7 @@ async fn count_body(request: Request<Incoming>) -> Response<Body> {
 
 fn trailers_response() -> Response<Body> {
     let mut trailers = http::HeaderMap::new();
-    trailers.insert(
-        "x-checksum",
-        header::HeaderValue::from_static("of-the-body"),
-    );
+    trailers.insert("x-checksum", header::HeaderValue::from_static("of-the-body"));
     let frames = [
         Ok(Frame::data(Bytes::from_static(b"body\n"))),
         Ok(Frame::trailers(trailers)),

@@ -12,10 +12,7 @@ use crate::stage::Stage;
 use crate::{CONNECTOR_ONLY, TENANT, Tally, TestRun};
 
 pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
-    tally.record(
-        "an https origin, and its name in the certificate",
-        check_https(play),
-    );
+    tally.record("an https origin, and its name in the certificate", check_https(play));
     tally.record(
         "Host and path are rewritten, matches and filters work",
         check_rewrite(play),
@@ -43,34 +40,17 @@ fn check_https(play: &TestRun) -> Result<()> {
         let backend = json!({ "endpoint": target, "connector": { "name": "tls" }, "tls": { "hostname": name } });
         json!([{ "backends": [backend] }])
     };
-    let right = with_rules(
-        TENANT,
-        "tls-right",
-        "right.example.com",
-        &rules("origin.example.com"),
-    );
-    let wrong = with_rules(
-        TENANT,
-        "tls-wrong",
-        "wrong.example.com",
-        &rules("other.example.com"),
-    );
+    let right = with_rules(TENANT, "tls-right", "right.example.com", &rules("origin.example.com"));
+    let wrong = with_rules(TENANT, "tls-wrong", "wrong.example.com", &rules("other.example.com"));
     play.stage.apply(&right)?;
     play.stage.apply(&wrong)?;
-    play.stage
-        .wait_for(TENANT, "hp/tls-right", "condition=Ready")?;
+    play.stage.wait_for(TENANT, "hp/tls-right", "condition=Ready")?;
     let body = Curl::http(play.stage.listen_address(), "right.example.com", "/").fetch_body()?;
     ensure!(body == "encrypted\n", "{body}");
     let answer = Curl::http(play.stage.listen_address(), "wrong.example.com", "/").send()?;
     answer.expect(502, "OriginUnreachable")?;
-    play.stage.kubectl(&[
-        "delete",
-        "-n",
-        TENANT,
-        "hp/tls-right",
-        "hp/tls-wrong",
-        "connector/tls",
-    ])?;
+    play.stage
+        .kubectl(&["delete", "-n", TENANT, "hp/tls-right", "hp/tls-wrong", "connector/tls"])?;
     Ok(())
 }
 
@@ -92,15 +72,10 @@ fn check_rewrite(play: &TestRun) -> Result<()> {
         .apply(&with_rules(TENANT, "rules", "rules.example.com", &rules))?;
     play.stage.wait_for(TENANT, "hp/rules", "condition=Ready")?;
     let ask = |path: &str| Curl::http(play.stage.listen_address(), "rules.example.com", path);
-    let body = ask("/in/side")
-        .with_args(&["-H", "X-Secret: 1"])
-        .fetch_body()?;
+    let body = ask("/in/side").with_args(&["-H", "X-Secret: 1"]).fetch_body()?;
     ensure!(body.contains("host: inside.example.com"), "{body}");
     ensure!(body.contains("GET /headers/side"), "{body}");
-    ensure!(
-        body.contains("x-team: blue") && !body.contains("x-secret"),
-        "{body}"
-    );
+    ensure!(body.contains("x-team: blue") && !body.contains("x-secret"), "{body}");
     let moved = ask("/moved/on").send()?;
     let to = moved.header("location");
     ensure!(
@@ -118,25 +93,10 @@ async fn check_refusals(play: &TestRun) -> Result<()> {
     let ask = |hostname: &str| Curl::http(stage.listen_address(), hostname, "/").send();
     ask("unknown.example.com")?.expect(404, "UnknownHost")?;
     let missing = "missing.example.com";
-    stage.apply(&tunnel(
-        TENANT,
-        "missing",
-        missing,
-        "missing",
-        "http://localhost:9",
-    ))?;
+    stage.apply(&tunnel(TENANT, "missing", missing, "missing", "http://localhost:9"))?;
     let hidden = "hidden.example.com";
-    stage.apply(&tunnel(
-        TENANT,
-        "hidden",
-        hidden,
-        TENANT,
-        "http://localhost:1",
-    ))?;
-    for (hostname, status, reason) in [
-        (missing, 503, "ConnectorNotFound"),
-        (hidden, 403, "OriginNotExposed"),
-    ] {
+    stage.apply(&tunnel(TENANT, "hidden", hidden, TENANT, "http://localhost:1"))?;
+    for (hostname, status, reason) in [(missing, 503, "ConnectorNotFound"), (hidden, 403, "OriginNotExposed")] {
         let known = async || ask(hostname).is_ok_and(|answer| answer.status != 404);
         stage.wait_until("it is served", known).await?;
         ask(hostname)?.expect(status, reason)?;

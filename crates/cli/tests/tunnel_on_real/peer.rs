@@ -13,11 +13,7 @@ use crate::stage::{Stage, TIMEOUT};
 
 pub(crate) async fn check_unlisted_peer(stage: &Stage) -> Result<()> {
     let api: Api<Connector> = Api::namespaced(stage.client().await?, TENANT);
-    let status = api
-        .get(TENANT)
-        .await?
-        .status
-        .context("the Connector has no status")?;
+    let status = api.get(TENANT).await?.status.context("the Connector has no status")?;
     let key = status
         .connection_details
         .context("the Connector is not registered")?
@@ -40,9 +36,7 @@ async fn connect(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
         .filter_map(|a| Some((a.address.parse().ok()?, a.port)));
     let addresses: Vec<(std::net::IpAddr, u16)> = addresses.collect();
     ensure!(!addresses.is_empty(), "the agent publishes no address");
-    let addresses = addresses
-        .into_iter()
-        .map(|address| TransportAddr::Ip(address.into()));
+    let addresses = addresses.into_iter().map(|address| TransportAddr::Ip(address.into()));
     let address = EndpointAddr::from_parts(key.id.parse()?, addresses);
     let connection = match timeout(TIMEOUT, endpoint.connect(address, ALPN)).await? {
         Ok(connection) => connection,
@@ -53,9 +47,7 @@ async fn connect(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
         ensure!(answer.is_empty(), "it got {} bytes", answer.len());
     }
     match timeout(TIMEOUT, connection.closed()).await? {
-        ConnectionError::ApplicationClosed(closed)
-            if closed.error_code == CLOSE_NOT_ALLOWED.into() =>
-        {
+        ConnectionError::ApplicationClosed(closed) if closed.error_code == CLOSE_NOT_ALLOWED.into() => {
             Ok("closed as unlisted, before any stream".to_owned())
         }
         other => bail!("it ended with {other:?}"),

@@ -72,9 +72,7 @@ impl Prober {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (stop, stopped) = oneshot::channel();
         let (config, at, to) = (kubeconfig.to_owned(), target.clone(), Arc::clone(&seen));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = thread::spawn(move || {
             runtime.block_on(async {
                 tokio::select! { biased;
@@ -121,11 +119,7 @@ impl Prober {
         let seen = self.lock();
         let mut later: Vec<_> = seen.requests.iter().filter(|r| r.began >= since).collect();
         later.sort_by_key(|request| request.began);
-        let good = later
-            .iter()
-            .rev()
-            .take_while(|r| r.failure.is_none())
-            .count();
+        let good = later.iter().rev().take_while(|r| r.failure.is_none()).count();
         let answered = later.iter().rev().take(good).map(|request| request.ended);
         answered.min().filter(|_| good >= 10)
     }
@@ -181,15 +175,10 @@ impl Prober {
 
 /// A failed request counts if Ready was True from its start to its end, and no fault excuses it.
 fn evaluate(seen: &Seen) -> ProbeReport {
-    let failed: Vec<_> = seen
-        .requests
-        .iter()
-        .filter(|r| r.failure.is_some())
-        .collect();
+    let failed: Vec<_> = seen.requests.iter().filter(|r| r.failure.is_some()).collect();
     let ready_throughout = |request: &Request| {
         let before = seen.ready.iter().rev().find(|(at, _)| *at <= request.began);
-        let during =
-            |(at, is): &(Instant, bool)| *at > request.began && *at <= request.ended && !is;
+        let during = |(at, is): &(Instant, bool)| *at > request.began && *at <= request.ended && !is;
         before.is_some_and(|(_, is)| *is) && !seen.ready.iter().any(during)
     };
     let excused = |request: &Request, after: Duration| {
@@ -203,10 +192,7 @@ fn evaluate(seen: &Seen) -> ProbeReport {
     let started = seen.requests.first().map(|r| r.began);
     let told = |request: &&&Request| {
         let at = started.map(|started| request.began - started);
-        format!(
-            "{at:.2?} {}",
-            request.failure.as_deref().unwrap_or_default()
-        )
+        format!("{at:.2?} {}", request.failure.as_deref().unwrap_or_default())
     };
     ProbeReport {
         requests: seen.requests.len(),
@@ -265,11 +251,7 @@ async fn send_request(request: reqwest::RequestBuilder) -> Request {
     }
 }
 
-async fn watch_ready(
-    kubeconfig: &std::path::Path,
-    target: &Target,
-    seen: &Mutex<Seen>,
-) -> Result<()> {
+async fn watch_ready(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>) -> Result<()> {
     let config = kube::config::Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await?;
     let api: Api<HttpProxy> = Api::namespaced(Client::try_from(config)?, &target.namespace);
@@ -295,8 +277,6 @@ pub(crate) fn is_ready(proxy: &HttpProxy) -> bool {
     let status = proxy.status.as_ref();
     let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
     conditions.any(|condition| {
-        condition.type_ == "Ready"
-            && condition.status == "True"
-            && condition.observed_generation == generation
+        condition.type_ == "Ready" && condition.status == "True" && condition.observed_generation == generation
     })
 }

@@ -21,20 +21,11 @@ impl Process {
     }
 
     /// The same with another `/etc/hosts`, so that names lead where the test needs them.
-    pub(crate) fn with_hosts(
-        dir: &Path,
-        name: &str,
-        hosts: &Path,
-        args: &[String],
-    ) -> Result<Self> {
+    pub(crate) fn with_hosts(dir: &Path, name: &str, hosts: &Path, args: &[String]) -> Result<Self> {
         let script = r#"mount --bind "$0" /etc/hosts && exec "$@""#;
         let mut command = Command::new("unshare");
         command.args(["-rm", "sh", "-c", script]).arg(hosts);
-        Self::start(
-            dir,
-            name,
-            command.arg(env!("CARGO_BIN_EXE_aplomb")).args(args),
-        )
+        Self::start(dir, name, command.arg(env!("CARGO_BIN_EXE_aplomb")).args(args))
     }
 
     fn start(dir: &Path, name: &str, command: &mut Command) -> Result<Self> {
@@ -95,10 +86,7 @@ impl Process {
 
     /// Resets the peak of its memory, so that [`Process::peak`] measures from now on.
     pub(crate) fn reset_peak(&self) -> Result<()> {
-        Ok(fs::write(
-            format!("/proc/{}/clear_refs", self.child.id()),
-            "5",
-        )?)
+        Ok(fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")?)
     }
 
     /// The peak of its memory since then, in MiB.

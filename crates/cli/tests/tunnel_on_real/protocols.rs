@@ -22,10 +22,7 @@ pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally, long: bool) {
     tally.record("a tunnel for the protocols", set_up(play));
     tally.record("HTTP/1.1 and HTTP/2", check_http_versions(play));
     tally.record("headers, status and trailers pass", check_headers(play));
-    tally.record(
-        "server-sent events arrive at once",
-        check_event_stream(play),
-    );
+    tally.record("server-sent events arrive at once", check_event_stream(play));
     tally.record("WebSocket by a stock client", check_websocket(play));
     tally.record(
         "a large body up and down in constant memory",
@@ -37,8 +34,7 @@ pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally, long: bool) {
 fn set_up(play: &TestRun) -> Result<()> {
     play.stage
         .apply(&tunnel(TENANT, "app", HOST, TENANT, &play.endpoint()))?;
-    play.stage
-        .wait_for(TENANT, "httpproxy/app", "condition=Ready")
+    play.stage.wait_for(TENANT, "httpproxy/app", "condition=Ready")
 }
 
 fn curl(play: &TestRun, path: &str) -> Curl {
@@ -48,10 +44,7 @@ fn curl(play: &TestRun, path: &str) -> Curl {
 fn check_http_versions(play: &TestRun) -> Result<()> {
     for (flag, version) in [("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")] {
         let answer = curl(play, "/headers").with_args(&[flag]).send()?;
-        ensure!(
-            answer.status == 200 && answer.version == version,
-            "{answer:?}"
-        );
+        ensure!(answer.status == 200 && answer.version == version, "{answer:?}");
         ensure!(!answer.header("x-aplomb-revision").is_empty(), "{answer:?}");
         ensure!(answer.body.contains(HOST), "{answer:?}");
     }
@@ -60,23 +53,15 @@ fn check_http_versions(play: &TestRun) -> Result<()> {
 
 fn check_headers(play: &TestRun) -> Result<()> {
     let head = ["-H", "X-Of-Mine: a value", "-X", "DELETE"];
-    let body = curl(play, "/headers/a%20b?q=1")
-        .with_args(&head)
-        .fetch_body()?;
+    let body = curl(play, "/headers/a%20b?q=1").with_args(&head).fetch_body()?;
     ensure!(body.contains("x-of-mine: a value"), "{body}");
     ensure!(body.contains("DELETE /headers/a%20b?q=1"), "{body}");
-    ensure!(
-        body.contains("x-forwarded-"),
-        "the client's address is missing: {body}"
-    );
+    ensure!(body.contains("x-forwarded-"), "the client's address is missing: {body}");
     for code in [201, 301, 404, 500, 503] {
         let answer = curl(play, &format!("/status/{code}")).send()?;
         ensure!(answer.status == code, "{answer:?}");
         let ours = answer.header("x-aplomb-reason");
-        ensure!(
-            ours.is_empty(),
-            "the response must be the origin's: {answer:?}"
-        );
+        ensure!(ours.is_empty(), "the response must be the origin's: {answer:?}");
     }
     for flag in ["--http1.1", "--http2-prior-knowledge"] {
         // -D prints the headers with trailers, the last received ones at the end.
@@ -104,10 +89,7 @@ fn check_event_stream(play: &TestRun) -> Result<()> {
         }
     }
     child.wait()?;
-    ensure!(
-        arrived == 6,
-        "{arrived} events came before the next was sent"
-    );
+    ensure!(arrived == 6, "{arrived} events came before the next was sent");
     Ok(())
 }
 
@@ -124,9 +106,7 @@ impl Drop for Ended {
 fn python(args: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("tools/make/websockets"));
-    command
-        .arg(root.join("interop/python/websocket.py"))
-        .args(args);
+    command.arg(root.join("interop/python/websocket.py")).args(args);
     command
 }
 
@@ -135,30 +115,13 @@ fn check_websocket(play: &TestRun) -> Result<()> {
     let mut port = String::new();
     BufReader::new(server.0.stdout.take().context("a pipe")?).read_line(&mut port)?;
     let port = port.trim();
-    let _agent = play
-        .stage
-        .start_agent(TENANT, "socket", port, &[CONNECTOR_ONLY])?;
+    let _agent = play.stage.start_agent(TENANT, "socket", port, &[CONNECTOR_ONLY])?;
     let endpoint = format!("http://localhost:{port}");
-    play.stage.apply(&tunnel(
-        TENANT,
-        "sockets",
-        "ws.example.com",
-        "socket",
-        &endpoint,
-    ))?;
     play.stage
-        .wait_for(TENANT, "httpproxy/sockets", "condition=Ready")?;
-    let output = python(&[
-        "check",
-        "ws://ws.example.com/chat",
-        play.stage.listen_address(),
-    ])
-    .output()?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+        .apply(&tunnel(TENANT, "sockets", "ws.example.com", "socket", &endpoint))?;
+    play.stage.wait_for(TENANT, "httpproxy/sockets", "condition=Ready")?;
+    let output = python(&["check", "ws://ws.example.com/chat", play.stage.listen_address()]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     print!("        {}", String::from_utf8_lossy(&output.stdout));
     play.stage
         .kubectl(&["delete", "-n", TENANT, "hp/sockets", "connector/socket"])?;
@@ -188,10 +151,7 @@ fn check_large_bodies(play: &TestRun, size: u64) -> Result<()> {
             after[1]
         );
         for (before, after) in before.iter().zip(after) {
-            ensure!(
-                after < before + MORE_MIB,
-                "memory grew from {before} to {after} MiB"
-            );
+            ensure!(after < before + MORE_MIB, "memory grew from {before} to {after} MiB");
         }
     }
     Ok(())

@@ -92,23 +92,12 @@ async fn create_in_turn(play: &TestRun) -> Result<()> {
             let program = stage.plane.binaries().path(Program::Kubectl);
             let config = stage.plane.kubeconfig_path();
             let mut command = Command::new(program);
-            command
-                .arg("--kubeconfig")
-                .arg(config)
-                .args(["apply", "-f"])
-                .arg(&path);
+            command.arg("--kubeconfig").arg(config).args(["apply", "-f"]).arg(&path);
             let output = command.output().await?;
-            ensure!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             Ok(began.elapsed())
         };
-        let (kubectl, answered) = tokio::try_join!(
-            kubectl,
-            wait_first_200(stage, &name, Duration::from_millis(5))
-        )?;
+        let (kubectl, answered) = tokio::try_join!(kubectl, wait_first_200(stage, &name, Duration::from_millis(5)))?;
         own.push(kubectl);
         times.push(answered - began);
         if number >= CONCURRENCY {
@@ -154,14 +143,11 @@ async fn create_at_once(play: &TestRun) -> Result<()> {
 
 /// Deletes all of them, and waits until nothing is left.
 async fn delete_all(play: &TestRun, kind: &str) -> Result<()> {
-    let names: Vec<_> = (0..COUNT)
-        .map(|number| format!("hp/{kind}-{number}"))
-        .collect();
+    let names: Vec<_> = (0..COUNT).map(|number| format!("hp/{kind}-{number}")).collect();
     let mut args = vec!["delete", "-n", TENANT];
     args.extend(names.iter().map(String::as_str));
     // The last one is Ready, so all statuses are complete.
-    play.stage
-        .wait_for(TENANT, &names[COUNT - 1], "condition=Ready")?;
+    play.stage.wait_for(TENANT, &names[COUNT - 1], "condition=Ready")?;
     play.stage.kubectl(&args)?;
     check_all_deleted(play, kind).await
 }
@@ -181,11 +167,7 @@ async fn check_all_deleted(play: &TestRun, kind: &str) -> Result<()> {
 fn check_write_count(stage: &Stage, kind: &str, over: Duration) -> Result<()> {
     let all = audit::read_entries(stage)?;
     let of = |entry: &&Entry| entry.name.starts_with(&format!("{kind}-"));
-    let conflicts: Vec<_> = all
-        .iter()
-        .filter(of)
-        .filter(|entry| entry.is_conflict())
-        .collect();
+    let conflicts: Vec<_> = all.iter().filter(of).filter(|entry| entry.is_conflict()).collect();
     ensure!(conflicts.is_empty(), "{conflicts:?}");
     let writes = |number| {
         let (name, host) = (format!("{kind}-{number}"), hostname(kind, number));
@@ -206,16 +188,10 @@ fn check_write_count(stage: &Stage, kind: &str, over: Duration) -> Result<()> {
     for (what, count) in audit::count_entries(worst.iter().copied()) {
         println!("          {count} {what}");
     }
-    println!(
-        "        {replicas} writes of GatewayReplicas so far, heartbeats included; these {COUNT} took {over:.0?}"
-    );
+    println!("        {replicas} writes of GatewayReplicas so far, heartbeats included; these {COUNT} took {over:.0?}");
     let told = worst.iter();
     let told = told.map(|it| format!("\n          {} {}", it.at, it.describe()));
-    ensure!(
-        most <= MAX_WRITES,
-        "{most} writes:{}",
-        told.collect::<String>()
-    );
+    ensure!(most <= MAX_WRITES, "{most} writes:{}", told.collect::<String>());
     all.iter().find(of).context("the audit log has them")?;
     Ok(())
 }

@@ -57,9 +57,7 @@ impl Stage {
         let options = Options {
             audit_log: true,
             // It requires the right to block the deletion of an owner, as some clusters do.
-            apiserver_args: vec![
-                "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
-            ],
+            apiserver_args: vec!["--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned()],
             ..Options::with_garbage_collection()
         };
         let dir = tempfile::tempdir()?;
@@ -179,13 +177,7 @@ impl Stage {
     }
 
     /// Starts an agent that exposes `target` as the Connector `name`.
-    pub(crate) fn start_agent(
-        &self,
-        namespace: &str,
-        name: &str,
-        target: &str,
-        more: &[&str],
-    ) -> Result<Process> {
+    pub(crate) fn start_agent(&self, namespace: &str, name: &str, target: &str, more: &[&str]) -> Result<Process> {
         let kubeconfig = self.kubeconfig(namespace, AGENT)?;
         let key = self.dir().join(format!("{namespace}-{name}.key"));
         let flags = [
@@ -249,12 +241,7 @@ impl Stage {
     }
 
     /// Fifty requests per second to a tunnel, through every gateway in turn.
-    pub(crate) fn start_prober(
-        &self,
-        namespace: &str,
-        name: &str,
-        hostname: &str,
-    ) -> Result<Prober> {
+    pub(crate) fn start_prober(&self, namespace: &str, name: &str, hostname: &str) -> Result<Prober> {
         let listeners = self.gateways.iter().map(|g| g.listen.clone()).collect();
         let target = Target {
             namespace: namespace.to_owned(),
@@ -269,20 +256,12 @@ impl Stage {
     pub(crate) async fn get_admin(&self, gateway: &str, path: &str) -> Result<String> {
         let found = self.gateways.iter().find(|g| g.process.name == gateway);
         let admin = &found.context("no such gateway")?.admin;
-        let response = self
-            .http
-            .get(format!("http://{admin}{path}"))
-            .send()
-            .await?;
+        let response = self.http.get(format!("http://{admin}{path}")).send().await?;
         Ok(response.error_for_status()?.text().await?)
     }
 
     /// Polls, because another process cannot be awaited.
-    pub(crate) async fn wait_until(
-        &self,
-        what: &str,
-        holds: impl AsyncFn() -> bool,
-    ) -> Result<Duration> {
+    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<Duration> {
         let began = Instant::now();
         while began.elapsed() < TIMEOUT {
             if holds().await {

@@ -66,9 +66,7 @@ fn a_permit_that_is_dropped_is_given_back_and_one_without_an_answer_is_not() {
     let first = grant(&account, "a", now).expect("the first call");
     first.record_answer(200, &answer("2"), now, now, Timestamp::UNIX_EPOCH);
     drop(grant(&account, "b", now).expect("a second"));
-    grant(&account, "b", now)
-        .expect("a second again")
-        .record_no_answer();
+    grant(&account, "b", now).expect("a second again").record_no_answer();
     let third = grant(&account, "c", now);
     assert!(third.is_some());
     assert!(grant(&account, "d", now).is_none());
@@ -78,18 +76,8 @@ fn a_permit_that_is_dropped_is_given_back_and_one_without_an_answer_is_not() {
 fn snapshots_show_endpoints_without_names() {
     let (account, _) = account();
     let now = Instant::now();
-    let one = account.turn(
-        &object("a"),
-        CallPriority::Delete,
-        &format!("{KEYS}/team-red"),
-        now,
-    );
-    let two = account.turn(
-        &object("b"),
-        CallPriority::Delete,
-        &format!("{KEYS}/team-blue"),
-        now,
-    );
+    let one = account.turn(&object("a"), CallPriority::Delete, &format!("{KEYS}/team-red"), now);
+    let two = account.turn(&object("b"), CallPriority::Delete, &format!("{KEYS}/team-blue"), now);
     assert!(matches!((&one, &two), (Turn::Now(_), Turn::Now(_))));
     let shown = account.snapshot(now);
     assert_eq!(shown.target, "coder.example.com");

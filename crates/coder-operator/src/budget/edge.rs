@@ -27,13 +27,7 @@ pub(crate) struct WindowEdge {
 impl WindowEdge {
     /// What an answer says that came at `now` to a call sent at `sent`: the window ends within second
     /// `reset` of a clock that showed second `date` in between.
-    pub(crate) fn learn(
-        known: Option<Self>,
-        reset: i64,
-        date: Option<i64>,
-        sent: Instant,
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn learn(known: Option<Self>, reset: i64, date: Option<i64>, sent: Instant, now: Instant) -> Self {
         let (earliest, latest) = end_bounds(reset, date, sent, now);
         let before = known.map(|edge| edge.latest_end(reset));
         let latest = match before {
@@ -138,12 +132,7 @@ mod tests {
     fn without_a_date_it_is_a_window_away() {
         let now = morning();
         assert_end(WindowEdge::learn(None, 7, None, now, now), 7, now, 60.0);
-        assert_end(
-            WindowEdge::learn(None, 7, Some(99_999), now, now),
-            7,
-            now,
-            60.0,
-        );
+        assert_end(WindowEdge::learn(None, 7, Some(99_999), now, now), 7, now, 60.0);
     }
 
     #[test]

@@ -100,10 +100,7 @@ mod tests {
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {
-            (
-                http::HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
+            (http::HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         pairs.iter().map(pair).collect()
     }
@@ -132,9 +129,8 @@ mod tests {
 
     #[test]
     fn a_retry_after_may_be_seconds_or_a_date() {
-        let after = |pairs: &[(&'static str, &'static str)]| {
-            Hint::from_response(429, &headers(pairs), wall()).retry_after
-        };
+        let after =
+            |pairs: &[(&'static str, &'static str)]| Hint::from_response(429, &headers(pairs), wall()).retry_after;
         let minute = Some(Duration::from_secs(60));
         assert_eq!(after(&[("retry-after", "60")]), minute);
         let later = ("retry-after", "Thu, 08 Jul 2021 18:28:17 GMT");
@@ -143,10 +139,7 @@ mod tests {
         assert_eq!(after(&[later, hour_off]), Some(Duration::from_secs(30)));
         assert_eq!(after(&[("retry-after", "-1")]), None);
         assert_eq!(after(&[("retry-after", "soon")]), None);
-        assert_eq!(
-            after(&[("retry-after", "999999999")]),
-            Some(MAX_RETRY_AFTER)
-        );
+        assert_eq!(after(&[("retry-after", "999999999")]), Some(MAX_RETRY_AFTER));
     }
 
     #[test]

@@ -205,11 +205,7 @@ impl Play {
         if !self.waiting.contains(&who) {
             return;
         }
-        let lane = [
-            CallPriority::Delete,
-            CallPriority::Write,
-            CallPriority::Read,
-        ][who as usize % 3];
+        let lane = [CallPriority::Delete, CallPriority::Write, CallPriority::Read][who as usize % 3];
         let (step, ready) = self.ledger.turn(&who, lane, "/keys", self.instant(now));
         self.wake(now, ready);
         match step {
@@ -323,9 +319,7 @@ fn two_thousand_at_the_default_limit() {
     }
     play.run();
     let first = play.first.expect("a call");
-    let best = Play::started_early(512, 7)
-        .limiter
-        .fastest_time(2000, first);
+    let best = Play::started_early(512, 7).limiter.fastest_time(2000, first);
     println!(
         "2000 calls at 512 a minute: {} s, possible {} s",
         play.last / SECOND,

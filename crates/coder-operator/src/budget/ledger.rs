@@ -76,13 +76,7 @@ impl<W> Default for Ledger<W> {
 impl<W: Ord + Clone> Ledger<W> {
     /// Asks for the turn of `who` on a path, and says whose turn besides has come earlier than they were
     /// told.
-    pub(crate) fn turn(
-        &mut self,
-        who: &W,
-        lane: CallPriority,
-        path: &str,
-        now: Instant,
-    ) -> (Step, Vec<W>) {
+    pub(crate) fn turn(&mut self, who: &W, lane: CallPriority, path: &str, now: Instant) -> (Step, Vec<W>) {
         self.sweep(now);
         let edge = self.edge;
         let path = self.path_mut(path, now);
@@ -106,13 +100,7 @@ impl<W: Ord + Clone> Ledger<W> {
     }
 
     /// An answer came. Says whose turn has come.
-    pub(crate) fn record_answer(
-        &mut self,
-        path: &str,
-        hint: &Hint,
-        sent: Instant,
-        now: Instant,
-    ) -> Vec<W> {
+    pub(crate) fn record_answer(&mut self, path: &str, hint: &Hint, sent: Instant, now: Instant) -> Vec<W> {
         if let Some(reading) = hint.reading {
             let edge = WindowEdge::learn(self.edge, reading.reset, hint.date, sent, now);
             self.edge = Some(edge);
@@ -183,10 +171,7 @@ impl<W: Ord + Clone> Ledger<W> {
     }
 
     fn sweep(&mut self, now: Instant) {
-        if self
-            .swept_at
-            .is_some_and(|swept| now < swept + SWEEP_INTERVAL)
-        {
+        if self.swept_at.is_some_and(|swept| now < swept + SWEEP_INTERVAL) {
             return;
         }
         self.swept_at = Some(now);
@@ -240,12 +225,7 @@ impl<W: Ord + Clone> Path<W> {
     }
 
     /// Only the first of those who still have to wait: it brings the one behind it forward in its turn.
-    fn notify_earlier(
-        &mut self,
-        edge: Option<&WindowEdge>,
-        room: usize,
-        now: Instant,
-    ) -> Option<W> {
+    fn notify_earlier(&mut self, edge: Option<&WindowEdge>, room: usize, now: Instant) -> Option<W> {
         let next = self.queue.call_order(now).nth(room)?;
         let turn = self.window.nth_call_at(edge, room + 1, now)?;
         let turn = self.closed_until.map_or(turn, |until| turn.max(until));

@@ -57,10 +57,7 @@ fn waiters_get_different_times_in_order_of_arrival() {
     let waits: Vec<_> = (5..8)
         .map(|who| wait_for_turn(&mut ledger, who, now).expect("full").0)
         .collect();
-    assert!(
-        waits.is_sorted() && waits[0] + 11 * second() < waits[1],
-        "{waits:?}"
-    );
+    assert!(waits.is_sorted() && waits[0] + 11 * second() < waits[1], "{waits:?}");
     // Asking again changes nothing.
     assert_eq!(wait_for_turn(&mut ledger, 7, now), Some((waits[2], false)));
     assert_eq!(wait_for_turn(&mut ledger, 5, now), Some((waits[0], false)));
@@ -73,10 +70,7 @@ fn a_refusal_closes_the_path_until_the_window_ends() {
     assert_eq!(wait_for_turn(&mut ledger, 1, now), None);
     ledger.record_answer(PATH, &answer(429, 100, 0), now, now);
     let (wait, limited) = wait_for_turn(&mut ledger, 1, now).expect("closed");
-    assert!(
-        limited && wait > 30 * second() && wait < 33 * second(),
-        "{wait:?}"
-    );
+    assert!(limited && wait > 30 * second() && wait < 33 * second(), "{wait:?}");
     assert_eq!(wait_for_turn(&mut ledger, 1, now + wait), None);
 }
 

@@ -115,9 +115,7 @@ impl<W: Ord + Clone> CallQueue<W> {
 
     /// Drops those who have lost interest.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        let stays = |ticket: &QueuedCall<W>| {
-            now.saturating_duration_since(ticket.notified_at) <= WAIT_EXPIRY
-        };
+        let stays = |ticket: &QueuedCall<W>| now.saturating_duration_since(ticket.notified_at) <= WAIT_EXPIRY;
         for lane in &mut self.lanes {
             lane.retain(stays);
         }
@@ -147,10 +145,7 @@ pub(crate) struct CallOrder<'a, W> {
 
 impl<'a, W> CallOrder<'a, W> {
     fn next_in_lane(&mut self, lane: CallPriority) -> Option<&'a QueuedCall<W>> {
-        let (tickets, next) = (
-            &self.queue.lanes[lane as usize],
-            &mut self.next[lane as usize],
-        );
+        let (tickets, next) = (&self.queue.lanes[lane as usize], &mut self.next[lane as usize]);
         while let Some(ticket) = tickets.get(*next) {
             *next += 1;
             if ticket.is_present(self.now) {
@@ -166,21 +161,9 @@ impl<'a, W> Iterator for CallOrder<'a, W> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let by_lane = match self.served {
-            READ_SLOT => [
-                CallPriority::Read,
-                CallPriority::Delete,
-                CallPriority::Write,
-            ],
-            WRITE_SLOT => [
-                CallPriority::Write,
-                CallPriority::Delete,
-                CallPriority::Read,
-            ],
-            _ => [
-                CallPriority::Delete,
-                CallPriority::Write,
-                CallPriority::Read,
-            ],
+            READ_SLOT => [CallPriority::Read, CallPriority::Delete, CallPriority::Write],
+            WRITE_SLOT => [CallPriority::Write, CallPriority::Delete, CallPriority::Read],
+            _ => [CallPriority::Delete, CallPriority::Write, CallPriority::Read],
         };
         self.served = (self.served + 1) % ROUND_GRANTS;
         by_lane.into_iter().find_map(|lane| self.next_in_lane(lane))
@@ -207,10 +190,7 @@ mod tests {
         let begin = [0, 1, 2, 100, 3, 4, 5, 200, 6, 7, 8, 101, 9, 102, 103, 201];
         assert_eq!(order(&queue, now)[..begin.len()], begin);
         for who in begin {
-            assert_eq!(
-                queue.call_order(now).next().map(|first| first.key),
-                Some(who)
-            );
+            assert_eq!(queue.call_order(now).next().map(|first| first.key), Some(who));
             queue.remove_granted(&who);
         }
         assert_eq!(queue.len(), 14);

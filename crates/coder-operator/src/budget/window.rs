@@ -61,23 +61,14 @@ impl SlidingWindow {
             (Limit::None, _) => usize::MAX,
             (Limit::PerMinute(limit), Some(edge)) => {
                 let room = calls_below_limit(limit, self.max_rate(edge, now));
-                if self.is_shared(now) {
-                    room.min(one)
-                } else {
-                    room
-                }
+                if self.is_shared(now) { room.min(one) } else { room }
             }
         }
     }
 
     /// When the `n`-th next call may go, if all before it go as soon as they may. `None` where only an
     /// answer can tell.
-    pub(crate) fn nth_call_at(
-        &self,
-        edge: Option<&WindowEdge>,
-        n: usize,
-        now: Instant,
-    ) -> Option<Instant> {
+    pub(crate) fn nth_call_at(&self, edge: Option<&WindowEdge>, n: usize, now: Instant) -> Option<Instant> {
         let (Limit::PerMinute(limit), Some(edge)) = (self.limit, edge) else {
             return None;
         };
@@ -105,13 +96,7 @@ impl SlidingWindow {
     }
 
     /// An answer came at `now` to a call sent at `sent`. `edge` has learned from it already.
-    pub(crate) fn record_answer(
-        &mut self,
-        edge: Option<&WindowEdge>,
-        hint: &Hint,
-        sent: Instant,
-        now: Instant,
-    ) {
+    pub(crate) fn record_answer(&mut self, edge: Option<&WindowEdge>, hint: &Hint, sent: Instant, now: Instant) {
         let (Some(reading), Some(edge)) = (hint.reading, edge) else {
             if hint.is_unlimited() {
                 self.limit = Limit::None;
@@ -125,10 +110,7 @@ impl SlidingWindow {
         self.record_returned();
         self.limit = Limit::PerMinute(reading.limit);
         if self.unplaced_calls > 0 {
-            self.add_calls(
-                reading.reset + window_seconds(),
-                f64::from(self.unplaced_calls),
-            );
+            self.add_calls(reading.reset + window_seconds(), f64::from(self.unplaced_calls));
             self.unplaced_calls = 0;
         }
         if !hint.is_limited() {
@@ -173,13 +155,7 @@ impl SlidingWindow {
     /// What the server says against what is mirrored. If it counts more than all our calls can explain,
     /// others spend too: their calls are taken to be of the current window, where they weigh longest. If
     /// it counts less and nothing of ours is on its way, they were fewer than was thought.
-    fn apply_headers(
-        &mut self,
-        edge: &WindowEdge,
-        reading: &WindowHeaders,
-        sent: Instant,
-        now: Instant,
-    ) {
+    fn apply_headers(&mut self, edge: &WindowEdge, reading: &WindowHeaders, sent: Instant, now: Instant) {
         let counted = f64::from(reading.limit) - reading.remaining as f64;
         let (least, most) = (counted - 0.5, counted + 0.5);
         let (then, mirrored) = (self.max_rate(edge, sent), self.max_rate(edge, now));
@@ -215,23 +191,13 @@ impl SlidingWindow {
             .map(|(reset, spent)| (edge.latest_end(*reset), spent.own + spent.others))
             .collect();
         let (mut begin, mut left) = (now, n);
-        loads.push((
-            edge.latest_end(edge.current_reset(now)),
-            f64::from(self.in_flight),
-        ));
+        loads.push((edge.latest_end(edge.current_reset(now)), f64::from(self.in_flight)));
         for _ in 0..FORECAST_WINDOWS {
             let end = edge.latest_end(edge.current_reset(begin));
-            let load = |at| {
-                loads
-                    .iter()
-                    .map(|(end, calls)| calls * window_weight(*end, at))
-                    .sum()
-            };
+            let load = |at| loads.iter().map(|(end, calls)| calls * window_weight(*end, at)).sum();
             let before_end = calls_below_limit(limit, load(end));
             if left <= before_end {
-                return earliest_instant(begin, end, |at| {
-                    left <= calls_below_limit(limit, load(at))
-                });
+                return earliest_instant(begin, end, |at| left <= calls_below_limit(limit, load(at)));
             }
             loads.push((end, before_end as f64));
             left -= before_end;

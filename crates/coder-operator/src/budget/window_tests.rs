@@ -46,8 +46,7 @@ impl Scene {
         let limit = self.window.limit().expect("a limit");
         let heard = hint(status, limit, remaining, RESET);
         let edge = self.edge;
-        self.window
-            .record_answer(Some(&edge), &heard, self.now, self.now);
+        self.window.record_answer(Some(&edge), &heard, self.now, self.now);
     }
 
     /// Seconds until the `n`-th next call.

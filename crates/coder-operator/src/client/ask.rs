@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use super::endpoint::CoderEndpoint;
 use super::error::CallError;
 use super::model::{
-    BuildInfo, CoderUser, CreateKeyRequest, CreateKeyResponse, CreateProxyResponse, CreatedKey,
-    CreatedProxy, Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons, ProxyDisplay,
-    ProxyPatch, Regions, WorkspaceProxy,
+    BuildInfo, CoderUser, CreateKeyRequest, CreateKeyResponse, CreateProxyResponse, CreatedKey, CreatedProxy,
+    Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons, ProxyDisplay, ProxyPatch, Regions,
+    WorkspaceProxy,
 };
 
 type Result<T> = std::result::Result<T, CallError>;
@@ -34,12 +34,7 @@ pub struct CoderCall<T> {
 }
 
 impl<T> CoderCall<T> {
-    fn new(
-        endpoint: CoderEndpoint,
-        method: Method,
-        path: String,
-        read: fn(&[u8]) -> Option<T>,
-    ) -> Self {
+    fn new(endpoint: CoderEndpoint, method: Method, path: String, read: fn(&[u8]) -> Option<T>) -> Self {
         Self {
             endpoint,
             method,
@@ -97,12 +92,7 @@ impl CoderCall<Vec<ProvisionerKey>> {
     /// See [`CoderCall::organization`].
     pub fn keys(organization: &str) -> Result<Self> {
         let path = keys_path(CoderEndpoint::ListKeys, organization)?;
-        Ok(Self::new(
-            CoderEndpoint::ListKeys,
-            Method::GET,
-            path,
-            parse_list,
-        ))
+        Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, parse_list))
     }
 }
 
@@ -111,11 +101,7 @@ impl CoderCall<CreatedKey> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn create_key(
-        organization: &str,
-        name: &str,
-        tags: &BTreeMap<String, String>,
-    ) -> Result<Self> {
+    pub fn create_key(organization: &str, name: &str, tags: &BTreeMap<String, String>) -> Result<Self> {
         let endpoint = CoderEndpoint::CreateKey;
         let path = keys_path(endpoint, organization)?;
         let ask = Self::new(endpoint, Method::POST, path, |body| {
@@ -154,12 +140,7 @@ impl CoderCall<WorkspaceProxy> {
     /// See [`CoderCall::organization`].
     pub fn proxy(name: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::GetProxy, name)?;
-        Ok(Self::new(
-            CoderEndpoint::GetProxy,
-            Method::GET,
-            path,
-            parse_object,
-        ))
+        Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, parse_object))
     }
 }
 
@@ -179,12 +160,7 @@ impl CoderCall<CreatedProxy> {
     #[must_use]
     pub fn create_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
-        let ask = Self::new(
-            CoderEndpoint::CreateProxy,
-            Method::POST,
-            path,
-            parse_created_proxy,
-        );
+        let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy);
         ask.with_body(looks)
     }
 
@@ -194,12 +170,7 @@ impl CoderCall<CreatedProxy> {
     /// See [`CoderCall::organization`].
     pub fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::PatchProxy, id)?;
-        let ask = Self::new(
-            CoderEndpoint::PatchProxy,
-            Method::PATCH,
-            path,
-            parse_created_proxy,
-        );
+        let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, parse_created_proxy);
         Ok(ask.with_body(&ProxyPatch {
             id,
             looks,
@@ -226,27 +197,17 @@ impl CoderCall<()> {
     /// See [`CoderCall::organization`].
     pub fn delete_proxy(id: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::DeleteProxy, id)?;
-        Ok(Self::new(
-            CoderEndpoint::DeleteProxy,
-            Method::DELETE,
-            path,
-            ignore_body,
-        ))
+        Ok(Self::new(CoderEndpoint::DeleteProxy, Method::DELETE, path, ignore_body))
     }
 }
 
 fn keys_path(endpoint: CoderEndpoint, organization: &str) -> Result<String> {
     let organization = encode_segment(endpoint, organization)?;
-    Ok(format!(
-        "/api/v2/organizations/{organization}/provisionerkeys"
-    ))
+    Ok(format!("/api/v2/organizations/{organization}/provisionerkeys"))
 }
 
 fn proxy_path(endpoint: CoderEndpoint, name: &str) -> Result<String> {
-    Ok(format!(
-        "/api/v2/workspaceproxies/{}",
-        encode_segment(endpoint, name)?
-    ))
+    Ok(format!("/api/v2/workspaceproxies/{}", encode_segment(endpoint, name)?))
 }
 
 /// One path segment: all but letters, digits and `-._~` is escaped. Segments of dots mean another

@@ -104,23 +104,11 @@ mod tests {
         for (text, url) in [
             ("https://coder.example.com", "https://coder.example.com"),
             ("https://coder.example.com/", "https://coder.example.com"),
-            (
-                "HTTPS://Coder.Example.COM:443//",
-                "https://coder.example.com",
-            ),
-            (
-                " http://coder.example.com:80/\n",
-                "http://coder.example.com",
-            ),
-            (
-                "http://192.0.2.1:7080/Sub//dir/",
-                "http://192.0.2.1:7080/Sub/dir",
-            ),
+            ("HTTPS://Coder.Example.COM:443//", "https://coder.example.com"),
+            (" http://coder.example.com:80/\n", "http://coder.example.com"),
+            ("http://192.0.2.1:7080/Sub//dir/", "http://192.0.2.1:7080/Sub/dir"),
             ("http://[2001:DB8::1]:3000", "http://[2001:db8::1]:3000"),
-            (
-                "https://coder.example.com:80",
-                "https://coder.example.com:80",
-            ),
+            ("https://coder.example.com:80", "https://coder.example.com:80"),
         ] {
             let base = ServerUrl::parse(text).expect(text);
             assert_eq!(base.url(), url, "{text}");

@@ -110,11 +110,7 @@ impl CoderEndpoint {
     pub const fn is_read(self) -> bool {
         !matches!(
             self,
-            Self::CreateKey
-                | Self::DeleteKey
-                | Self::CreateProxy
-                | Self::PatchProxy
-                | Self::DeleteProxy
+            Self::CreateKey | Self::DeleteKey | Self::CreateProxy | Self::PatchProxy | Self::DeleteProxy
         )
     }
 }

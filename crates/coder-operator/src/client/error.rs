@@ -68,20 +68,13 @@ impl CallErrorClass {
 
 impl CallError {
     /// Error for a call without a response.
-    pub(crate) fn no_answer(
-        token: &ApiToken,
-        endpoint: CoderEndpoint,
-        cause: &dyn fmt::Display,
-    ) -> Self {
+    pub(crate) fn no_answer(token: &ApiToken, endpoint: CoderEndpoint, cause: &dyn fmt::Display) -> Self {
         Self::new_unanswered(endpoint, redact(token, &cause.to_string()))
     }
 
     /// Error for a call without a response before its deadline.
     pub(crate) fn timed_out(endpoint: CoderEndpoint) -> Self {
-        Self::new_unanswered(
-            endpoint,
-            "the server did not respond before the deadline".to_owned(),
-        )
+        Self::new_unanswered(endpoint, "the server did not respond before the deadline".to_owned())
     }
 
     /// The call was not sent: another replica may be the leader.
@@ -105,8 +98,7 @@ impl CallError {
             class: CallErrorClass::Invalid,
             status: None,
             endpoint: endpoint.phrase(),
-            message: "the name is empty or consists of dots, and cannot be part of a path"
-                .to_owned(),
+            message: "the name is empty or consists of dots, and cannot be part of a path".to_owned(),
             headers: HeaderMap::new(),
         }
     }
@@ -121,19 +113,12 @@ impl CallError {
     }
 
     /// A successful response that cannot be decoded. The body is left out: it may contain a key.
-    pub(super) fn unreadable(
-        endpoint: CoderEndpoint,
-        status: StatusCode,
-        headers: HeaderMap,
-    ) -> Self {
+    pub(super) fn unreadable(endpoint: CoderEndpoint, status: StatusCode, headers: HeaderMap) -> Self {
         Self {
             class: CallErrorClass::NoAnswer,
             status: Some(status.as_u16()),
             endpoint: endpoint.phrase(),
-            message: format!(
-                "responded {} with a body that cannot be decoded",
-                status.as_u16()
-            ),
+            message: format!("responded {} with a body that cannot be decoded", status.as_u16()),
             headers,
         }
     }

@@ -12,10 +12,7 @@ const REDACTED: &str = "[redacted]";
 /// Removes any part of the token and anything that looks like a key, joins lines, and cuts the
 /// text. The cut is last: half of a secret would not be recognized.
 pub(super) fn redact(token: &ApiToken, text: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let text = redact_keys(&token.redact(&text));
     let text = text.trim();
     match text.char_indices().nth(MAX_LENGTH) {
@@ -28,14 +25,8 @@ fn redact_keys(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
-        let run = rest
-            .find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(rest.len());
-        clean.push_str(if run < MIN_SECRET_RUN {
-            &rest[..run]
-        } else {
-            REDACTED
-        });
+        let run = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        clean.push_str(if run < MIN_SECRET_RUN { &rest[..run] } else { REDACTED });
         let next = rest[run..].chars().next().map_or(0, char::len_utf8);
         clean.push_str(&rest[run..run + next]);
         rest = &rest[run + next..];

@@ -63,19 +63,13 @@ async fn a_key_is_requested_by_name_and_tags_and_the_headers_are_kept() {
     assert_eq!(asked[0].uri().to_string(), uri);
     assert_eq!(asked[0].headers()["coder-session-token"], SECRET);
     assert_eq!(asked[0].headers()["x-coder-bypass-ratelimit"], "true");
-    assert_eq!(
-        asked[0].body(),
-        r#"{"name":"team","tags":{"scope":"organization"}}"#
-    );
+    assert_eq!(asked[0].body(), r#"{"name":"team","tags":{"scope":"organization"}}"#);
 }
 
 #[tokio::test]
 async fn without_the_option_there_is_no_bypass_header() {
     let (client, asked) = client_with_answer(200, r#"{"id": "u-1", "username": "x"}"#);
-    let user = client
-        .send(&CoderCall::user(), false)
-        .await
-        .expect("a user");
+    let user = client.send(&CoderCall::user(), false).await.expect("a user");
     assert_eq!(user.body.id, "u-1");
     let asked = asked.lock().expect("no panic");
     assert!(!asked[0].headers().contains_key("x-coder-bypass-ratelimit"));
@@ -83,23 +77,12 @@ async fn without_the_option_there_is_no_bypass_header() {
 
 #[tokio::test]
 async fn no_token_is_sent_where_none_is_requested() {
-    let (client, asked) = client_with_answer(
-        200,
-        r#"{"id": "u-1", "version": "v2.36.1", "features": {}}"#,
-    );
-    client
-        .send(&CoderCall::build_info(), true)
-        .await
-        .expect("told");
-    client
-        .send(&CoderCall::entitlements(), true)
-        .await
-        .expect("told");
+    let (client, asked) = client_with_answer(200, r#"{"id": "u-1", "version": "v2.36.1", "features": {}}"#);
+    client.send(&CoderCall::build_info(), true).await.expect("told");
+    client.send(&CoderCall::entitlements(), true).await.expect("told");
     client.send(&CoderCall::user(), true).await.expect("told");
     let asked = asked.lock().expect("no panic");
-    let tokens = asked
-        .iter()
-        .map(|it| it.headers().values().any(|it| it == SECRET));
+    let tokens = asked.iter().map(|it| it.headers().values().any(|it| it == SECRET));
     assert_eq!(tokens.collect::<Vec<_>>(), [false, false, true]);
     let none = CoderEndpoint::ALL.iter().filter(|it| !it.needs_token());
     assert!(none.clone().all(|it| it.is_read() && !it.may_bypass()));
@@ -127,10 +110,7 @@ async fn what_the_license_does_not_name_it_does_not_allow() {
     let body = r#"{"features": {"external_provisioner_daemons":
         {"entitlement": "grace_period", "enabled": true, "limit": null}}, "has_license": true}"#;
     let (client, _) = client_with_answer(200, body);
-    let read = client
-        .send(&CoderCall::entitlements(), true)
-        .await
-        .expect("read");
+    let read = client.send(&CoderCall::entitlements(), true).await.expect("read");
     assert_eq!(read.body.provisioners.entitlement, Entitlement::GracePeriod);
     assert_eq!(read.body.proxies, Feature::default());
 }
@@ -217,14 +197,8 @@ async fn the_reason_is_reported_in_one_line() {
     let body = r#"{"message": "Bad key.", "detail": "too\nlong",
         "validations": [{"field": "name", "detail": "at most 64"}]}"#;
     let (client, _) = client_with_answer(400, body);
-    let error = client
-        .send(&CoderCall::user(), false)
-        .await
-        .expect_err("refused");
-    assert_eq!(
-        error.to_string(),
-        "read user: Bad key. / too long / name: at most 64"
-    );
+    let error = client.send(&CoderCall::user(), false).await.expect_err("refused");
+    assert_eq!(error.to_string(), "read user: Bad key. / too long / name: at most 64");
 }
 
 #[tokio::test]
@@ -241,10 +215,7 @@ async fn success_that_cannot_be_read_may_have_happened() {
         let (client, _) = client_with_answer(201, &body);
         let ask = CoderCall::create_key("o-1", "team", &tags()).expect("names");
         let error = client.send(&ask, false).await.expect_err("odd");
-        assert_eq!(
-            (error.class, error.status),
-            (CallErrorClass::NoAnswer, Some(201))
-        );
+        assert_eq!((error.class, error.status), (CallErrorClass::NoAnswer, Some(201)));
         assert_eq!(
             error.to_string(),
             "create key: responded 201 with a body that cannot be decoded"
@@ -267,15 +238,11 @@ async fn a_server_that_repeats_every_secret_is_not_repeated() {
     let bodies = [
         text.clone(),
         format!(r#"{{"message": "{text}", "detail": "{text}"}}"#),
-        format!(
-            r#"{{"message": "", "validations": [{{"field": "{KEY}", "detail": "{SECRET}"}}]}}"#
-        ),
+        format!(r#"{{"message": "", "validations": [{{"field": "{KEY}", "detail": "{SECRET}"}}]}}"#),
         format!(r#"["{text}"]"#),
         format!(r#"{{"message": "{}{KEY}"}}"#, "x ".repeat(140)),
     ];
-    for status in [
-        200, 201, 301, 400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502,
-    ] {
+    for status in [200, 201, 301, 400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502] {
         for body in &bodies {
             let (client, _) = client_with_answer(status, body);
             let ask = CoderCall::create_key("o-1", "team", &tags()).expect("names");
@@ -295,9 +262,7 @@ async fn a_server_that_repeats_every_secret_is_not_repeated() {
 
 #[tokio::test]
 async fn what_was_made_cannot_be_printed() {
-    let body = format!(
-        r#"{{"proxy": {{"id": "p-1", "name": "eu"}}, "proxy_token": "p-1:{KEY}", "key": "{KEY}"}}"#
-    );
+    let body = format!(r#"{{"proxy": {{"id": "p-1", "name": "eu"}}, "proxy_token": "p-1:{KEY}", "key": "{KEY}"}}"#);
     let (client, _) = client_with_answer(201, &body);
     let ask = CoderCall::create_key("o-1", "team", &tags()).expect("names");
     let key = client.send(&ask, false).await.expect("made");
@@ -315,9 +280,6 @@ async fn a_transport_failure_has_no_answer_and_holds_no_secret() {
     }));
     let error = client(transport).send(&CoderCall::user(), false).await;
     let error = error.expect_err("lost");
-    assert_eq!(
-        (error.class, error.status),
-        (CallErrorClass::NoAnswer, None)
-    );
+    assert_eq!((error.class, error.status), (CallErrorClass::NoAnswer, None));
     assert_eq!(error.to_string(), "read user: saw [redacted]");
 }

@@ -14,8 +14,7 @@ use super::decide::secret_ref;
 use super::world::{BoundKeyScope, Children, Observed, Progress, Step};
 use crate::children_state::{self, SecretState};
 use crate::client::{
-    self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization,
-    ProvisionerKeyDaemons,
+    self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization, ProvisionerKeyDaemons,
 };
 use crate::context::CoderContext;
 use crate::hindrance::{Blocked, CallResult, is_ambiguous, new_blocked};
@@ -84,8 +83,7 @@ impl Act<'_> {
         let namespace = self.object_ref.key.namespace.as_deref().unwrap_or_default();
         let access = self.observed.access.as_ref().ok();
         let secrets = self.cx.cache::<Secret>()?;
-        self.context
-            .server_for_binding(access, binding, namespace, secrets)
+        self.context.server_for_binding(access, binding, namespace, secrets)
     }
 
     /// Where today's spec leads.
@@ -138,10 +136,7 @@ impl Act<'_> {
         let subject = refusal_key("daemons", organization, &at.binding);
         let call = server.daemons(&asker, organization, fresh);
         let endpoint = CoderEndpoint::ListDaemons;
-        let looked = self
-            .context
-            .unless_cached_refusal(endpoint, &subject, call)
-            .await;
+        let looked = self.context.unless_cached_refusal(endpoint, &subject, call).await;
         if let Err(hindrance) = &looked
             && let Some(older) = hindrance.fallback_max_age()
             && let Ok(known) = server.daemons(&asker, organization, older).await
@@ -155,13 +150,7 @@ impl Act<'_> {
     /// What a standing refusal of an effect is about: an edit of the object makes it another.
     fn effect_key(&self, what: &str, key: &KeyRecord) -> String {
         let generation = self.observed.object.metadata.generation.unwrap_or(0);
-        let uid = self
-            .observed
-            .object
-            .metadata
-            .uid
-            .as_deref()
-            .unwrap_or_default();
+        let uid = self.observed.object.metadata.uid.as_deref().unwrap_or_default();
         let print = self
             .observed
             .access
@@ -202,12 +191,7 @@ impl Act<'_> {
     }
 
     /// A name that is said to be taken is, if a list says so too. Else the server is not to be believed now.
-    async fn confirm_conflict(
-        &self,
-        server: &ServerClient,
-        key: &KeyRecord,
-        said: Blocked,
-    ) -> Blocked {
+    async fn confirm_conflict(&self, server: &ServerClient, key: &KeyRecord, said: Blocked) -> Blocked {
         match said {
             Blocked::Refused(error) if error.class == CallErrorClass::Exists => {
                 match self.is_key_listed(server, key).await {
@@ -225,16 +209,10 @@ impl Act<'_> {
 
     async fn store_key(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
         let Some((_, plaintext)) = self.context.states.unsaved_key(self.object_ref) else {
-            return Err(Error::fault(
-                "internal error: the pending key is not in memory",
-            ));
+            return Err(Error::fault("internal error: the pending key is not in memory"));
         };
         let wanted = self.secret_children(key);
-        let secret = children::secret(
-            &self.observed.object,
-            &wanted,
-            plaintext.reveal().as_bytes(),
-        );
+        let secret = children::secret(&self.observed.object, &wanted, plaintext.reveal().as_bytes());
         self.cx.adopt(secret).await?;
         self.context.states.set_unsaved_key(self.object_ref, None);
         seen.created = Some((key.name.clone(), self.server_for(&key.binding)?.now()));
@@ -265,8 +243,7 @@ impl Act<'_> {
         let Some(plaintext) = data.and_then(|it| it.get(&wanted.secret.key)) else {
             return Err(Error::fault("internal error: the Secret has no key"));
         };
-        if children_state::secret_contents(&held, &wanted.secret) != intact_secret(&wanted.key_name)
-        {
+        if children_state::secret_contents(&held, &wanted.secret) != intact_secret(&wanted.key_name) {
             let what = "the Secret changed meanwhile";
             return Err(Error::new(aplomb::ErrorClass::Conflict, what));
         }
@@ -317,9 +294,7 @@ impl Act<'_> {
     /// Whether the server has a key of this name now.
     async fn is_key_listed(&self, server: &ServerClient, key: &KeyRecord) -> CallResult<bool> {
         let since = MaxAge::Since(Instant::now());
-        let keys = server
-            .keys(&self.caller(), &key.organization_id, since)
-            .await;
+        let keys = server.keys(&self.caller(), &key.organization_id, since).await;
         let keys = keys.map_err(|it| new_blocked(CoderEndpoint::ListKeys, it))?;
         Ok(keys.value.iter().any(|it| it.name == key.name))
     }

@@ -72,9 +72,7 @@ pub(crate) fn role(object: &CoderProvisioner) -> Role {
         rules: Some(vec![PolicyRule {
             api_groups: Some(words(&[""])),
             resources: Some(words(&["pods", "persistentvolumeclaims"])),
-            verbs: words(&[
-                "get", "list", "watch", "create", "update", "patch", "delete",
-            ]),
+            verbs: words(&["get", "list", "watch", "create", "update", "patch", "delete"]),
             ..PolicyRule::default()
         }]),
     }
@@ -121,12 +119,7 @@ pub(crate) fn deployment(
 ) -> serde_json::Result<Deployment> {
     let spec = &object.spec;
     let mut template = BTreeMap::from([(annotations::CHECKSUM, checksum)]);
-    template.extend(
-        children
-            .restarted
-            .as_deref()
-            .map(|at| (annotations::RESTARTED, at)),
-    );
+    template.extend(children.restarted.as_deref().map(|at| (annotations::RESTARTED, at)));
     let labels = child_labels(labels::PROVISIONER, &object.name_any());
     serde_json::from_value(json!({
         "metadata": child_meta(object, name(object)),
@@ -153,8 +146,7 @@ fn daemon_pod(object: &CoderProvisioner, children: &Children) -> Value {
         ca: children.ca.is_some(),
         writable: &["/home/coder", "/tmp"],
     });
-    let probe =
-        json!({ "httpGet": { "path": "/metrics", "port": "metrics" }, "periodSeconds": 10 });
+    let probe = json!({ "httpGet": { "path": "/metrics", "port": "metrics" }, "periodSeconds": 10 });
     let (pod, container) = security_contexts();
     json!({
         "serviceAccountName": service_account_name(object),
@@ -207,9 +199,7 @@ mod tests {
 
     #[test]
     fn another_key_makes_another_template_and_nothing_of_it_is_in_it() {
-        let make = |key: &[u8]| {
-            deployment(&object(), &children(), &checksum(key, None)).expect("a Deployment")
-        };
+        let make = |key: &[u8]| deployment(&object(), &children(), &checksum(key, None)).expect("a Deployment");
         let (one, other) = (make(b"first-plaintext"), make(b"other-plaintext"));
         assert_ne!(one, other);
         let text = serde_json::to_string(&one).expect("JSON");
@@ -222,10 +212,7 @@ mod tests {
         let pod = made.spec.and_then(|it| it.template.spec).expect("a pod");
         let container = &pod.containers[0];
         let env = container.env.as_ref().expect("an environment");
-        assert_eq!(
-            env.last().and_then(|it| it.value.as_deref()),
-            Some("/elsewhere")
-        );
+        assert_eq!(env.last().and_then(|it| it.value.as_deref()), Some("/elsewhere"));
         let args = container.args.as_ref().expect("arguments");
         assert_eq!(args, &["provisioner", "start", "--verbose"]);
     }

@@ -20,9 +20,7 @@ use crate::context::CoderContext;
 use crate::ending::PERMANENT_RETRY;
 use crate::object::Object;
 use crate::views::ControlPlaneView;
-use crate::watches::{
-    INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout,
-};
+use crate::watches::{INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-coder";
@@ -86,13 +84,8 @@ fn referenced_names(object: &CoderProvisioner) -> Vec<String> {
     let spec = &object.spec;
     let records = object.status.iter().flat_map(key_records);
     let bound = records.map(|it| it.binding.token_secret_ref.name.clone());
-    let own = spec
-        .server
-        .iter()
-        .map(|it| it.token_secret_ref.name.clone());
-    let secrets = bound
-        .chain(own)
-        .chain([super::decide::secret_ref(object).name]);
+    let own = spec.server.iter().map(|it| it.token_secret_ref.name.clone());
+    let secrets = bound.chain(own).chain([super::decide::secret_ref(object).name]);
     let planes = spec
         .control_plane_ref
         .iter()

@@ -58,10 +58,7 @@ fn run_course(world: &Observed, draft: &mut Draft) -> Course<()> {
     if !draft.has_finalizer(world) {
         return Err(Next::step(Step::Finalize));
     }
-    let access = world
-        .access
-        .as_ref()
-        .map_err(|_| Next::from(Stop::NoAccess))?;
+    let access = world.access.as_ref().map_err(|_| Next::from(Stop::NoAccess))?;
     draft.status.control_plane_url = Some(access.url.clone());
     draft.status.control_plane_ref_name = access.control_plane.clone();
     let image = require_image(world, access)?;
@@ -90,10 +87,7 @@ fn run_course(world: &Observed, draft: &mut Draft) -> Course<()> {
     count_daemons(world, draft, &key)?;
     retire::decide_retirement(world, draft)?;
     restart_pods(world, draft)?;
-    draft
-        .deferred_stop
-        .take()
-        .map_or(Ok(()), |stop| Err(Next::Stop(stop)))
+    draft.deferred_stop.take().map_or(Ok(()), |stop| Err(Next::Stop(stop)))
 }
 
 /// The key in use, if it works where the daemons are to connect.
@@ -126,9 +120,7 @@ fn check_entitlement(world: &Observed, draft: &mut Draft) -> Course<()> {
             draft.entitled = true;
             Ok(())
         }
-        Err(hindrance) if hindrance.class() == Some(CallErrorClass::Missing) => {
-            Err(Stop::NotSupported.into())
-        }
+        Err(hindrance) if hindrance.class() == Some(CallErrorClass::Missing) => Err(Stop::NotSupported.into()),
         Err(hindrance) => {
             draft.entitlement_refusal = hindrance.class();
             // Keys that are there work on, and a lasting refusal will meet the next call as well.
@@ -145,9 +137,7 @@ fn find_organization(world: &Observed, draft: &mut Draft, access: &Access) -> Co
     match &world.progress.organization {
         None => Err(Next::step(Step::Organization)),
         Some(Ok(found)) => Ok(found.clone()),
-        Some(Err(hindrance)) if hindrance.class() == Some(CallErrorClass::Missing) => {
-            Err(Stop::NoOrganization.into())
-        }
+        Some(Err(hindrance)) if hindrance.class() == Some(CallErrorClass::Missing) => Err(Stop::NoOrganization.into()),
         Some(Err(hindrance)) => {
             let known = known_organization(world, access).filter(|_| hindrance.is_transient());
             let known = known.ok_or_else(|| Next::from(Stop::Blocked(hindrance.clone())))?;
@@ -169,13 +159,7 @@ fn known_organization(world: &Observed, access: &Access) -> Option<Organization>
     })
 }
 
-fn apply_children(
-    world: &Observed,
-    draft: &Draft,
-    access: &Access,
-    image: String,
-    key: &KeyRecord,
-) -> Children {
+fn apply_children(world: &Observed, draft: &Draft, access: &Access, image: String, key: &KeyRecord) -> Children {
     let settled = draft.status.retiring.is_empty() && world.status.disconnected_since.is_none();
     Children {
         url: access.url.clone(),
@@ -205,10 +189,7 @@ fn count_daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course
     let pace = poll_interval(world, draft);
     let listed = match world.progress.daemons.get(&place.place) {
         None => {
-            return Err(Next::step(Step::Daemons(
-                place,
-                MaxAge::Within(pace - AGE_TOLERANCE),
-            )));
+            return Err(Next::step(Step::Daemons(place, MaxAge::Within(pace - AGE_TOLERANCE))));
         }
         Some(Err(hindrance)) => {
             draft.record_blocked(hindrance);
@@ -224,15 +205,9 @@ fn count_daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course
     let here = old.filter(|it| KeyScope::for_key(&it.key) == place.place);
     let serving = here.map(|it| retire::connected_daemons(&listed.value, &it.key.name));
     // Those that have stopped are shown for a while yet.
-    let serving = (connected + serving.sum::<u32>())
-        .min(wanted)
-        .max(connected);
+    let serving = (connected + serving.sum::<u32>()).min(wanted).max(connected);
     draft.count_daemons(world, connected, serving);
-    draft.requeue_within(if connected >= wanted {
-        STEADY_POLL
-    } else {
-        pace
-    });
+    draft.requeue_within(if connected >= wanted { STEADY_POLL } else { pace });
     Ok(())
 }
 
@@ -258,11 +233,7 @@ fn restart_pods(world: &Observed, draft: &mut Draft) -> Course<()> {
         .deployment
         .as_ref()
         .is_some_and(|it| it.ready >= world.object.spec.replicas);
-    let over = |since: &Option<_>, span| {
-        since
-            .as_ref()
-            .is_none_or(|it| elapsed(it, world.now) >= span)
-    };
+    let over = |since: &Option<_>, span| since.as_ref().is_none_or(|it| elapsed(it, world.now) >= span);
     let stuck = elapsed(since, world.now) >= STUCK_AFTER;
     if running && stuck && over(&draft.status.restarted, RESTART_BACKOFF) {
         draft.status.restarted = Some(whole_seconds(world.now));

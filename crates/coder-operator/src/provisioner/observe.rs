@@ -47,9 +47,7 @@ impl Observer<'_> {
             secret_kept: self.is_secret_kept(access.as_ref().ok())?,
             secret,
             deployment: self.deployment_state()?,
-            remembered: self
-                .context
-                .remembered_state(self.object_ref, self.cx.leader_term()),
+            remembered: self.context.remembered_state(self.object_ref, self.cx.leader_term()),
             progress: seen.clone(),
             object: self.object.clone(),
             access,
@@ -73,11 +71,7 @@ impl Observer<'_> {
     }
 
     /// Where records can be reached: with the token they were bound to, or with today's of that server.
-    fn bound_scopes(
-        &self,
-        status: &CoderProvisionerStatus,
-        access: Option<&Access>,
-    ) -> Result<BTreeSet<KeyScope>> {
+    fn bound_scopes(&self, status: &CoderProvisionerStatus, access: Option<&Access>) -> Result<BTreeSet<KeyScope>> {
         let secrets = self.cx.cache::<Secret>()?;
         let mut bound = BTreeSet::new();
         for key in key_records(status) {
@@ -114,9 +108,7 @@ impl Observer<'_> {
         let own = key_records(status).map(|it| it.name.clone());
         let claimed = |name: &String| {
             let found = all.by_index(INDEX_CLAIMS, &claim_key(url, &organization, name));
-            found
-                .iter()
-                .any(|it| it.metadata.uid != self.object.metadata.uid)
+            found.iter().any(|it| it.metadata.uid != self.object.metadata.uid)
         };
         let handed = match secret {
             SecretState::Owned { key_name, .. } => key_name.clone(),
@@ -139,12 +131,7 @@ impl Observer<'_> {
         let found = self.cx.cache::<Secret>()?.get(&key);
         let uid = self.object.metadata.uid.as_deref();
         let field = "spec.key.secretName";
-        Ok(children_state::secret_state(
-            found.as_deref(),
-            &reference,
-            uid,
-            field,
-        ))
+        Ok(children_state::secret_state(found.as_deref(), &reference, uid, field))
     }
 
     fn deployment_state(&self) -> Result<Option<DeploymentState>> {

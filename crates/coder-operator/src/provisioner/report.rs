@@ -7,19 +7,11 @@ use aplomb_api::coder::conditions::READY;
 
 use super::world::{Observed, Plan};
 use crate::object::Object;
-use crate::telemetry::{
-    CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided, RotationStage, RotationStageEnded,
-};
+use crate::telemetry::{CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided, RotationStage, RotationStageEnded};
 use crate::times::elapsed;
 
 /// Reports a finished reconcile.
-pub(crate) fn report_decision(
-    coder: &CoderMetrics,
-    who: &Object,
-    world: &Observed,
-    plan: &Plan,
-    fence: &Fence,
-) {
+pub(crate) fn report_decision(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan, fence: &Fence) {
     coder.set_fence(fence);
     let ready = plan.conditions.iter().find(|it| it.type_ == READY);
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
@@ -60,10 +52,7 @@ fn report_stages(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Pl
         });
         if was.key.is_some() {
             let reason = is.rotation.reason.as_deref().unwrap_or("First");
-            coder.emit(KeyRotated {
-                object: who,
-                reason,
-            });
+            coder.emit(KeyRotated { object: who, reason });
         }
     }
     let used = |it: &&aplomb_api::coder::RetiringKey| it.used;

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aplomb::{Condition, EventNote, ObjectKey};
-use aplomb_api::coder::{
-    CoderProvisioner, CoderProvisionerStatus, KeyRecord, SecretKeyRef, ServerBinding,
-};
+use aplomb_api::coder::{CoderProvisioner, CoderProvisionerStatus, KeyRecord, SecretKeyRef, ServerBinding};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -44,10 +42,7 @@ impl Observed {
     pub(crate) fn token_secret(&self) -> Option<ObjectKey> {
         let access = self.access.as_ref().ok()?;
         let name = &access.binding.token_secret_ref.name;
-        Some(ObjectKey::new(
-            self.object.metadata.namespace.as_deref(),
-            name,
-        ))
+        Some(ObjectKey::new(self.object.metadata.namespace.as_deref(), name))
     }
 }
 
@@ -79,8 +74,7 @@ pub(crate) struct Progress {
     pub(crate) entitlements: Option<CallResult<Arc<Timestamped<Entitlements>>>>,
     pub(crate) organization: Option<CallResult<Organization>>,
     pub(crate) keys: BTreeMap<KeyScope, CallResult<Arc<Timestamped<Vec<client::ProvisionerKey>>>>>,
-    pub(crate) daemons:
-        BTreeMap<KeyScope, CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>>,
+    pub(crate) daemons: BTreeMap<KeyScope, CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>>,
     /// Why looks were put off that older ones stand in for.
     pub(crate) deferred: Vec<Blocked>,
     /// Why the pending key was not made.

@@ -13,11 +13,7 @@ use crate::telemetry::{CallDeferred, DeferReason};
 
 impl ServerClient {
     /// One call of one object.
-    pub(super) async fn call<T>(
-        &self,
-        asker: &Caller<'_>,
-        ask: &CoderCall<T>,
-    ) -> Result<Timestamped<T>, Pushback> {
+    pub(super) async fn call<T>(&self, asker: &Caller<'_>, ask: &CoderCall<T>) -> Result<Timestamped<T>, Pushback> {
         self.check_backoff(asker)?;
         let purse = self.limits_for(asker).await?;
         self.send_counted(&purse, asker, ask, asker.object).await
@@ -67,24 +63,13 @@ impl ServerClient {
         let (lane, now) = (lane_for(ask.endpoint), Instant::now());
         match purse.account.turn(place, lane, &ask.path, now) {
             Turn::Now(permit) => self.exchange(asker, ask, CallCharge::Counted(permit)).await,
-            Turn::Later { until, limited } => {
-                Err(self.defer_call(DeferReason::Budget, until, limited))
-            }
+            Turn::Later { until, limited } => Err(self.defer_call(DeferReason::Budget, until, limited)),
         }
     }
 
-    pub(super) fn defer_call(
-        &self,
-        reason: DeferReason,
-        until: Instant,
-        limited: bool,
-    ) -> Pushback {
+    pub(super) fn defer_call(&self, reason: DeferReason, until: Instant, limited: bool) -> Pushback {
         let server = self.0.site.base.name();
-        self.0
-            .common
-            .settings
-            .telemetry
-            .emit(CallDeferred { server, reason });
+        self.0.common.settings.telemetry.emit(CallDeferred { server, reason });
         Pushback::Later { until, limited }
     }
 }
@@ -106,21 +91,14 @@ impl<F: Fn()> Drop for Unheard<F> {
 fn is_ambiguous(pushback: &Pushback) -> bool {
     matches!(
         pushback.class(),
-        Some(
-            CallErrorClass::Server
-                | CallErrorClass::NoAnswer
-                | CallErrorClass::Exists
-                | CallErrorClass::Missing
-        )
+        Some(CallErrorClass::Server | CallErrorClass::NoAnswer | CallErrorClass::Exists | CallErrorClass::Missing)
     )
 }
 
 fn lane_for(endpoint: CoderEndpoint) -> CallPriority {
     match endpoint {
         CoderEndpoint::DeleteKey | CoderEndpoint::DeleteProxy => CallPriority::Delete,
-        CoderEndpoint::CreateKey | CoderEndpoint::CreateProxy | CoderEndpoint::PatchProxy => {
-            CallPriority::Write
-        }
+        CoderEndpoint::CreateKey | CoderEndpoint::CreateProxy | CoderEndpoint::PatchProxy => CallPriority::Write,
         CoderEndpoint::BuildInfo
         | CoderEndpoint::User
         | CoderEndpoint::Organization

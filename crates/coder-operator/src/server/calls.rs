@@ -11,8 +11,7 @@ use jiff::Timestamp;
 
 use super::{Caller, MaxAge, ServerClient, Timestamped};
 use crate::client::{
-    CallErrorClass, CoderCall, CreatedKey, Entitlements, Organization, ProvisionerKey,
-    ProvisionerKeyDaemons,
+    CallErrorClass, CoderCall, CreatedKey, Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons,
 };
 use crate::pushback::Pushback;
 
@@ -52,12 +51,7 @@ impl ServerClient {
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn keys(
-        &self,
-        asker: &Caller<'_>,
-        organization: &str,
-        fresh: MaxAge,
-    ) -> Look<Vec<ProvisionerKey>> {
+    pub async fn keys(&self, asker: &Caller<'_>, organization: &str, fresh: MaxAge) -> Look<Vec<ProvisionerKey>> {
         let ask = CoderCall::keys(organization)?;
         let table = &self.0.reads.keys;
         let read = self.read_value(table, asker, fresh, ask).await;
@@ -86,8 +80,7 @@ impl ServerClient {
     /// See [`Self::organization`].
     pub async fn entitlements(&self, asker: &Caller<'_>, fresh: MaxAge) -> Look<Entitlements> {
         let table = &self.0.reads.entitlements;
-        self.read_value(table, asker, fresh, CoderCall::entitlements())
-            .await
+        self.read_value(table, asker, fresh, CoderCall::entitlements()).await
     }
 
     /// Makes a key. Without an answer it may have been made.
@@ -123,12 +116,7 @@ impl ServerClient {
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn delete_key(
-        &self,
-        asker: &Caller<'_>,
-        organization: &str,
-        name: &str,
-    ) -> Asked<()> {
+    pub async fn delete_key(&self, asker: &Caller<'_>, organization: &str, name: &str) -> Asked<()> {
         let ask = CoderCall::delete_key(organization, name)?;
         let doubt = || self.invalidate_keys(organization);
         let gone = self.write(asker, &ask, doubt).await;
@@ -136,9 +124,7 @@ impl ServerClient {
         let (looks, name) = (&self.0.reads, name.to_lowercase());
         let other = name.clone();
         let keys = CoderCall::keys(organization)?.path;
-        looks
-            .keys
-            .edit(&keys, move |keys| keys.retain(|key| key.name != name));
+        looks.keys.edit(&keys, move |keys| keys.retain(|key| key.name != name));
         let daemons = CoderCall::daemons(organization)?.path;
         looks.daemons.edit(&daemons, move |keys| {
             keys.retain(|known| known.key.name != other);
@@ -157,10 +143,7 @@ impl ServerClient {
 
     fn invalidate_keys(&self, organization: &str) {
         let looks = &self.0.reads;
-        if let (Ok(keys), Ok(daemons)) = (
-            CoderCall::keys(organization),
-            CoderCall::daemons(organization),
-        ) {
+        if let (Ok(keys), Ok(daemons)) = (CoderCall::keys(organization), CoderCall::daemons(organization)) {
             looks.keys.invalidate(&keys.path);
             looks.daemons.invalidate(&daemons.path);
         }

@@ -14,8 +14,7 @@ use super::skew::ClockSkew;
 use crate::budget::Account;
 use crate::bypass::BypassMemory;
 use crate::client::{
-    CoderClient, Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons, ServerUrl,
-    WorkspaceProxy,
+    CoderClient, Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons, ServerUrl, WorkspaceProxy,
 };
 use crate::identity::{IdentityCache, LimitOwner};
 use crate::object::Object;
@@ -69,12 +68,7 @@ pub(super) struct ReadCaches {
 }
 
 impl TokenClient {
-    pub(super) fn new(
-        common: Arc<Common>,
-        site: Arc<ServerState>,
-        client: CoderClient,
-        token: &ApiToken,
-    ) -> Self {
+    pub(super) fn new(common: Arc<Common>, site: Arc<ServerState>, client: CoderClient, token: &ApiToken) -> Self {
         let digest = token.digest();
         let hex = digest.iter().take(6).map(|byte| format!("{byte:02x}"));
         let fingerprint: String = hex.collect();

@@ -65,13 +65,7 @@ impl ServerClient {
         let deadline = asker.call_deadline().min(sent.at + CALL_TIMEOUT);
         let answer = timeout_at(deadline, self.0.client.send(ask, bypass)).await;
         let answer = answer.unwrap_or_else(|_| Err(CallError::timed_out(ask.endpoint)));
-        self.record_outcome(
-            asker.object,
-            ask.endpoint,
-            &sent,
-            sending,
-            response_headers(&answer),
-        );
+        self.record_outcome(asker.object, ask.endpoint, &sent, sending, response_headers(&answer));
         if !guard.is_held() {
             let (server, endpoint) = (self.0.site.base.name(), ask.endpoint);
             let telemetry = &self.0.common.settings.telemetry;
@@ -144,8 +138,5 @@ fn response_headers<T>(answer: &Result<CoderResponse<T>, CallError>) -> Option<(
 
 fn remaining_calls(headers: &HeaderMap) -> Option<(u32, u32)> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse().ok();
-    Some((
-        number("x-ratelimit-limit")?,
-        number("x-ratelimit-remaining")?,
-    ))
+    Some((number("x-ratelimit-limit")?, number("x-ratelimit-remaining")?))
 }

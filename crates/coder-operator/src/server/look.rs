@@ -81,17 +81,10 @@ impl<T> Default for Entry<T> {
 
 impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
     /// What is known, if it is new enough.
-    pub(super) fn cached(
-        &self,
-        path: &str,
-        fresh: MaxAge,
-        now: Instant,
-    ) -> Option<Arc<Timestamped<T>>> {
+    pub(super) fn cached(&self, path: &str, fresh: MaxAge, now: Instant) -> Option<Arc<Timestamped<T>>> {
         self.with_table(|table| {
             let known = table.entries.get(path)?.value.as_ref()?;
-            fresh
-                .accepts(known.requested_at, now)
-                .then(|| known.clone())
+            fresh.accepts(known.requested_at, now).then(|| known.clone())
         })
     }
 
@@ -102,12 +95,7 @@ impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
 
     /// The read that is under way, or else the one that `begin` makes for `pilot`. It is given its number,
     /// to [`Self::land`] with.
-    pub(super) fn join_read(
-        &self,
-        path: &str,
-        pilot: &Object,
-        begin: impl FnOnce(u64) -> Flight<T>,
-    ) -> Joined<T> {
+    pub(super) fn join_read(&self, path: &str, pilot: &Object, begin: impl FnOnce(u64) -> Flight<T>) -> Joined<T> {
         self.with_table(|table| {
             table.sequence += 1;
             let entry = table.entries.entry(path.to_owned()).or_default();
@@ -146,10 +134,7 @@ impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
     ) -> ReadOutcome<T> {
         self.with_table(|table| {
             let entry = table.entries.entry(path.to_owned()).or_default();
-            let newest = entry
-                .in_flight
-                .take_if(|flying| flying.sequence == number)
-                .is_some();
+            let newest = entry.in_flight.take_if(|flying| flying.sequence == number).is_some();
             let mut listed = read?;
             let edits = entry.edits.iter();
             for (_, edit) in edits.filter(|(written, _)| *written > number) {

@@ -9,9 +9,7 @@ use tokio::time::Instant;
 
 use super::shared::OwnedCaller;
 use super::{Caller, MaxAge, ServerClient, Timestamped};
-use crate::client::{
-    CallError, CallErrorClass, CoderCall, CreatedProxy, ProxyDisplay, WorkspaceProxy,
-};
+use crate::client::{CallError, CallErrorClass, CoderCall, CreatedProxy, ProxyDisplay, WorkspaceProxy};
 use crate::pushback::Pushback;
 
 type Asked<T> = Result<T, Pushback>;
@@ -69,11 +67,7 @@ impl ServerClient {
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn create_proxy(
-        &self,
-        asker: &Caller<'_>,
-        looks: &ProxyDisplay,
-    ) -> Asked<CreatedProxy> {
+    pub async fn create_proxy(&self, asker: &Caller<'_>, looks: &ProxyDisplay) -> Asked<CreatedProxy> {
         let ask = CoderCall::create_proxy(looks);
         let made = self.write(asker, &ask, || self.invalidate_proxies()).await;
         self.record_proxy(made)
@@ -92,9 +86,7 @@ impl ServerClient {
         regenerate: bool,
     ) -> Asked<CreatedProxy> {
         let ask = CoderCall::patch_proxy(id, looks, regenerate)?;
-        let changed = self
-            .write(asker, &ask, || self.invalidate_proxies())
-            .await?;
+        let changed = self.write(asker, &ask, || self.invalidate_proxies()).await?;
         if changed.value.proxy.deleted {
             self.invalidate_proxies();
             return Err(CallError::deleted(ask.endpoint).into());

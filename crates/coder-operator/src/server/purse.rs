@@ -25,10 +25,7 @@ const IDENTITY_MAX_AGE: Duration = Duration::from_secs(1800);
 
 impl ServerClient {
     /// What a call spends from. A future of its own: looks need a purse, and this is a look.
-    pub(super) fn limits_for<'a>(
-        &'a self,
-        asker: &'a Caller<'a>,
-    ) -> BoxFuture<'a, Result<IdentityLimits, Pushback>> {
+    pub(super) fn limits_for<'a>(&'a self, asker: &'a Caller<'a>) -> BoxFuture<'a, Result<IdentityLimits, Pushback>> {
         async move {
             let whose = self.limit_owner(asker).await?;
             Ok(self.0.limits(&whose))
@@ -51,8 +48,7 @@ impl ServerClient {
         match self.read_cached(table, asker, at, fresh, begin).await {
             Ok(told) => {
                 let whose = told.value.clone();
-                self.0
-                    .with_identity(|known| known.set_owner(whose.clone(), now));
+                self.0.with_identity(|known| known.set_owner(whose.clone(), now));
                 Ok(whose)
             }
             Err(Pushback::Refused(error)) if is_transient(error.class) => {

@@ -68,10 +68,7 @@ impl ServerClient {
             }
             self.check_backoff(asker)?;
             asker.check_deadline()?;
-            self.0
-                .common
-                .waiters
-                .remove(&self.queue_entry(path), asker.object);
+            self.0.common.waiters.remove(&self.queue_entry(path), asker.object);
             let joined = look.join_read(path, asker.object, |number| {
                 let reading = begin(OwnedCaller::new(asker));
                 let (look, path) = (look.clone(), path.to_owned());
@@ -99,9 +96,7 @@ impl ServerClient {
         joined: Joined<T>,
     ) -> Result<Arc<Timestamped<T>>, Pushback> {
         let Joined {
-            caller: pilot,
-            read,
-            ..
+            caller: pilot, read, ..
         } = joined;
         let place = self.queue_entry(path);
         let read = timeout_at(asker.call_deadline(), read).await;

@@ -63,15 +63,9 @@ mod tests {
     fn a_clock_that_is_off_is_moved_to_the_nearest_that_agrees() {
         let mut skew = ClockSkew::default();
         observe_date(&mut skew, TWENTY, second(1_625_768_810));
-        assert_eq!(
-            skew.to_server_time(second(1_625_768_810)),
-            second(1_625_768_840)
-        );
+        assert_eq!(skew.to_server_time(second(1_625_768_810)), second(1_625_768_840));
         observe_date(&mut skew, TWENTY, second(1_625_768_850));
-        assert_eq!(
-            skew.to_server_time(second(1_625_768_850)),
-            second(1_625_768_841)
-        );
+        assert_eq!(skew.to_server_time(second(1_625_768_850)), second(1_625_768_841));
     }
 
     #[test]

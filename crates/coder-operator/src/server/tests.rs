@@ -77,9 +77,7 @@ impl Stage {
 
     /// From now on the server says this, and what is usual where it has nothing to say.
     fn play(&self, play: impl Fn(&Request<Bytes>) -> Option<Said> + Send + Sync + 'static) {
-        let play = move |request: &Request<Bytes>| {
-            play(request).unwrap_or_else(|| default_answer(request))
-        };
+        let play = move |request: &Request<Bytes>| play(request).unwrap_or_else(|| default_answer(request));
         *self.play.lock().expect("no panic") = Arc::new(play);
     }
 
@@ -142,12 +140,7 @@ fn timestamp(start: Instant) -> Timestamp {
 }
 
 /// A way to the played server, which counts as coderd does within a minute.
-fn transport(
-    asked: &Asked,
-    play: &Arc<Mutex<Play>>,
-    latency: &Arc<AtomicU64>,
-    start: Instant,
-) -> Transport {
+fn transport(asked: &Asked, play: &Arc<Mutex<Play>>, latency: &Arc<AtomicU64>, start: Instant) -> Transport {
     let (asked, play, latency) = (asked.clone(), play.clone(), latency.clone());
     let spent = Arc::<Mutex<BTreeMap<(String, i64), u32>>>::default();
     BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
@@ -200,19 +193,12 @@ fn default_answer(request: &Request<Bytes>) -> Said {
         "users/me" => (200, r#"{"id": "u-1"}"#.to_owned()),
         "entitlements" => (200, r#"{"features": {}}"#.to_owned()),
         "organizations/default" => (200, r#"{"id": "o-1", "name": "default"}"#.to_owned()),
-        "organizations/o-1/provisionerkeys" if method == Method::POST => {
-            (201, format!(r#"{{"key": "{PLAIN}"}}"#))
+        "organizations/o-1/provisionerkeys" if method == Method::POST => (201, format!(r#"{{"key": "{PLAIN}"}}"#)),
+        "organizations/o-1/provisionerkeys" | "organizations/o-1/provisionerkeys/daemons" => (200, "[]".to_owned()),
+        "workspaceproxies/eu" | "workspaceproxies/p-1" if method == Method::GET => (200, proxy.to_owned()),
+        "workspaceproxies" | "workspaceproxies/p-1" if method != Method::DELETE => {
+            (201, format!(r#"{{"proxy": {proxy}, "proxy_token": "p-1:{PLAIN}"}}"#))
         }
-        "organizations/o-1/provisionerkeys" | "organizations/o-1/provisionerkeys/daemons" => {
-            (200, "[]".to_owned())
-        }
-        "workspaceproxies/eu" | "workspaceproxies/p-1" if method == Method::GET => {
-            (200, proxy.to_owned())
-        }
-        "workspaceproxies" | "workspaceproxies/p-1" if method != Method::DELETE => (
-            201,
-            format!(r#"{{"proxy": {proxy}, "proxy_token": "p-1:{PLAIN}"}}"#),
-        ),
         _ if method == Method::DELETE => (204, String::new()),
         _ => (404, r#"{"message": "Resource not found"}"#.to_owned()),
     };
@@ -230,9 +216,7 @@ fn is_later<T>(answer: &Result<T, Pushback>) -> bool {
     matches!(answer, Err(Pushback::Later { .. }))
 }
 
-fn error_class<T: std::fmt::Debug>(
-    answer: Result<T, Pushback>,
-) -> Option<crate::client::CallErrorClass> {
+fn error_class<T: std::fmt::Debug>(answer: Result<T, Pushback>) -> Option<crate::client::CallErrorClass> {
     answer.expect_err("pushed back").class()
 }
 

@@ -52,17 +52,14 @@ impl CallWaiters {
         if who.kind != READ_KIND {
             return (self.notify)(who);
         }
-        let waiting = self
-            .with_reads(|looks| looks.remove(who))
-            .unwrap_or_default();
+        let waiting = self.with_reads(|looks| looks.remove(who)).unwrap_or_default();
         waiting.iter().for_each(|who| (self.notify)(who));
     }
 
     /// `who` no longer waits for anything. Returns the reads without waiting callers.
     pub(super) fn remove_object(&self, who: &Object) -> Vec<Object> {
         self.with_reads(|looks| {
-            let alone =
-                looks.extract_if(.., |_, waiting| waiting.remove(who) && waiting.is_empty());
+            let alone = looks.extract_if(.., |_, waiting| waiting.remove(who) && waiting.is_empty());
             alone.map(|(look, _)| look).collect()
         })
     }

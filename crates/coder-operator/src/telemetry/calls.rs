@@ -56,10 +56,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
             let requests = tally.requests.iter();
             requests
                 .map(|((endpoint, code), count)| {
-                    (
-                        vec![("endpoint", endpoint.as_str()), ("code", code.as_str())],
-                        *count,
-                    )
+                    (vec![("endpoint", endpoint.as_str()), ("code", code.as_str())], *count)
                 })
                 .collect()
         },

@@ -15,9 +15,7 @@ use super::{CoderCounters, Occurrence};
 use crate::object::Object;
 
 /// From a write to a rollout that waits for jobs.
-const DURATION_BUCKETS: [f64; 11] = [
-    0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0,
-];
+const DURATION_BUCKETS: [f64; 11] = [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0];
 
 /// An object as of its last decision.
 #[derive(Clone, Debug, PartialEq)]

@@ -28,11 +28,7 @@ impl Subject for String {
 impl Subject for Object {
     fn labels(&self) -> Labels<'_> {
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
-        vec![
-            ("kind", self.kind),
-            ("namespace", namespace),
-            ("name", &self.key.name),
-        ]
+        vec![("kind", self.kind), ("namespace", namespace), ("name", &self.key.name)]
     }
 }
 
@@ -57,8 +53,7 @@ pub(super) fn encode_gauges<K: Subject, P>(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     for metric in metrics {
-        let mut shown =
-            encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
         for (subject, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 let labels = [subject.labels(), labels].concat();
@@ -76,8 +71,7 @@ pub(super) fn encode_counters<K: Subject, P>(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     for metric in metrics {
-        let mut shown =
-            encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Counter)?;
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Counter)?;
         for (subject, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 let labels = [subject.labels(), labels].concat();

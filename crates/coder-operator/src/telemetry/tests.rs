@@ -53,15 +53,11 @@ fn a_refusal_is_counted_by_endpoint_and_was_zero_before() {
     let limited = samples(&coder, "aplomb_coder_rate_limited_total");
     assert_eq!(limited.len(), CoderEndpoint::ALL.len());
     assert!(limited.contains(
-        &r#"aplomb_coder_rate_limited_total{server="coder.example.com",endpoint="create_key"} 1"#
-            .to_owned()
+        &r#"aplomb_coder_rate_limited_total{server="coder.example.com",endpoint="create_key"} 1"#.to_owned()
     ));
     let requests = samples(&coder, "aplomb_coder_requests_total").join("\n");
     for code in ["201", "429", "no_answer"] {
-        assert!(
-            requests.contains(&format!(r#"code="{code}"}} 1"#)),
-            "{requests}"
-        );
+        assert!(requests.contains(&format!(r#"code="{code}"}} 1"#)), "{requests}");
     }
 }
 
@@ -96,10 +92,7 @@ fn a_standby_shows_no_gauges_and_keeps_its_counters() {
     fence.revoke();
     assert!(samples(&coder, "aplomb_coder_budget_remaining{").is_empty());
     assert!(samples(&coder, "aplomb_coder_ready{").is_empty());
-    assert_eq!(
-        samples(&coder, "aplomb_coder_bypass_refused_total{").len(),
-        1
-    );
+    assert_eq!(samples(&coder, "aplomb_coder_bypass_refused_total{").len(), 1);
 }
 
 #[test]

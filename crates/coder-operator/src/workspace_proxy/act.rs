@@ -2,9 +2,7 @@
 //! says is noted as seen; nothing here decides what it means.
 
 use aplomb::{Context, Error, ObjectKey, Result};
-use aplomb_api::coder::{
-    CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy, ServerBinding, annotations,
-};
+use aplomb_api::coder::{CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy, ServerBinding, annotations};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use tokio::time::Instant;
@@ -36,9 +34,7 @@ impl Act<'_> {
                 seen.finalized = true;
             }
             Step::Entitlements => self.entitlements(seen).await?,
-            Step::Read(binding, name, fresh) => {
-                self.read_proxy(binding, name, *fresh, seen).await?
-            }
+            Step::Read(binding, name, fresh) => self.read_proxy(binding, name, *fresh, seen).await?,
             Step::Register(pending) => self.register_proxy(pending, seen).await?,
             Step::RotateToken(current) => self.patch_proxy(current, true, seen).await?,
             Step::PatchDisplay(current) => self.patch_proxy(current, false, seen).await?,
@@ -75,21 +71,14 @@ impl Act<'_> {
     /// The server of a binding.
     fn server_for(&self, binding: &ServerBinding) -> Result<ServerClient> {
         let namespace = self.object_ref.key.namespace.as_deref().unwrap_or_default();
-        let access = self
-            .observed
-            .access
-            .as_ref()
-            .and_then(|it| it.as_ref().ok());
+        let access = self.observed.access.as_ref().and_then(|it| it.as_ref().ok());
         let secrets = self.cx.cache::<Secret>()?;
-        self.context
-            .server_for_binding(access, binding, namespace, secrets)
+        self.context.server_for_binding(access, binding, namespace, secrets)
     }
 
     async fn entitlements(&self, seen: &mut Progress) -> Result<()> {
         let Some(Ok(access)) = &self.observed.access else {
-            return Err(Error::fault(
-                "internal error: no server to read the license from",
-            ));
+            return Err(Error::fault("internal error: no server to read the license from"));
         };
         let (server, asker) = (self.server_for(&access.binding)?, self.caller());
         let looked = self.context.entitlements(&server, &access.binding, &asker);
@@ -97,21 +86,12 @@ impl Act<'_> {
         Ok(())
     }
 
-    async fn read_proxy(
-        &self,
-        binding: &ServerBinding,
-        name: &str,
-        fresh: MaxAge,
-        seen: &mut Progress,
-    ) -> Result<()> {
+    async fn read_proxy(&self, binding: &ServerBinding, name: &str, fresh: MaxAge, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.server_for(binding)?, self.caller());
         let subject = format!("{} {name}", refusal_key("proxy", binding));
         let call = server.proxy(&asker, name, fresh);
         let endpoint = CoderEndpoint::GetProxy;
-        let mut looked = self
-            .context
-            .unless_cached_refusal(endpoint, &subject, call)
-            .await;
+        let mut looked = self.context.unless_cached_refusal(endpoint, &subject, call).await;
         // What must be newer than something cannot be stood in for by what is older.
         if let (Err(hindrance), MaxAge::Within(_)) = (&looked, fresh)
             && let Some(older) = hindrance.fallback_max_age()
@@ -148,11 +128,7 @@ impl Act<'_> {
         let desk = &self.context.states;
         let unasked = desk.unrequested_name(self.object_ref, self.cx.leader_term());
         desk.set_unrequested_name(self.object_ref, None, self.cx.leader_term());
-        match self
-            .context
-            .unless_cached_refusal(endpoint, &subject, call)
-            .await
-        {
+        match self.context.unless_cached_refusal(endpoint, &subject, call).await {
             Ok(made) => self.keep_token(made, seen).await,
             Err(hindrance) => {
                 if !is_ambiguous(&hindrance) {
@@ -166,12 +142,7 @@ impl Act<'_> {
 
     /// A name that is said to be taken is, if a look says so too. Else the server is not to be believed
     /// now.
-    async fn confirm_conflict(
-        &self,
-        server: &ServerClient,
-        pending: &PendingProxy,
-        said: Blocked,
-    ) -> Blocked {
+    async fn confirm_conflict(&self, server: &ServerClient, pending: &PendingProxy, said: Blocked) -> Blocked {
         match said {
             Blocked::Refused(error) if error.class == CallErrorClass::Exists => {
                 match self.proxy_exists(server, &pending.name).await {
@@ -186,21 +157,14 @@ impl Act<'_> {
 
     /// A name that is taken, and that no proxy has: one has it in another case, or the server is not to be
     /// believed now.
-    async fn confirm_name_taken(
-        &self,
-        server: &ServerClient,
-        pending: &PendingProxy,
-        said: CallError,
-    ) -> Blocked {
+    async fn confirm_name_taken(&self, server: &ServerClient, pending: &PendingProxy, said: CallError) -> Blocked {
         match server.is_name_taken(&self.caller(), &pending.name).await {
             Ok(true) => {
                 // Were it ours, it would have been found: nothing was made.
                 let name = Some(pending.name.clone());
-                self.context.states.set_unrequested_name(
-                    self.object_ref,
-                    name,
-                    self.cx.leader_term(),
-                );
+                self.context
+                    .states
+                    .set_unrequested_name(self.object_ref, name, self.cx.leader_term());
                 Blocked::Refused(said)
             }
             Ok(false) => Blocked::Refused(CallError {
@@ -220,23 +184,14 @@ impl Act<'_> {
     }
 
     /// Tells the server the looks, and has it make a new token if it is to be one.
-    async fn patch_proxy(
-        &self,
-        current: &ProxyRegistration,
-        regenerate: bool,
-        seen: &mut Progress,
-    ) -> Result<()> {
+    async fn patch_proxy(&self, current: &ProxyRegistration, regenerate: bool, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.server_for(&current.binding)?, self.caller());
         let looks = proxy_display(&self.observed.object);
         let call = server.patch_proxy(&asker, &current.id, &looks, regenerate);
         let what = if regenerate { "retoken" } else { "describe" };
         let subject = self.effect_key(what, &current.binding, &current.name);
         let endpoint = CoderEndpoint::PatchProxy;
-        match self
-            .context
-            .unless_cached_refusal(endpoint, &subject, call)
-            .await
-        {
+        match self.context.unless_cached_refusal(endpoint, &subject, call).await {
             Ok(changed) if regenerate => self.keep_token(changed, seen).await,
             Ok(_) => {
                 seen.display_sent = true;
@@ -253,9 +208,7 @@ impl Act<'_> {
         // The data that was read is outdated.
         seen.proxies.clear();
         let Some(token) = made.token else {
-            return Err(Error::fault(
-                "the server created a token but did not return it",
-            ));
+            return Err(Error::fault("the server created a token but did not return it"));
         };
         let id = made.proxy.id;
         let hand = Some((id.clone(), token));
@@ -266,15 +219,9 @@ impl Act<'_> {
     async fn store_token(&self, id: &str, seen: &mut Progress) -> Result<()> {
         let held = self.context.states.unsaved_key(self.object_ref);
         let Some((_, token)) = held.filter(|(held, _)| held == id) else {
-            return Err(Error::fault(
-                "internal error: the pending token is not in memory",
-            ));
+            return Err(Error::fault("internal error: the pending token is not in memory"));
         };
-        let access = self
-            .observed
-            .access
-            .as_ref()
-            .and_then(|it| it.as_ref().ok());
+        let access = self.observed.access.as_ref().and_then(|it| it.as_ref().ok());
         let wanted = Children {
             url: String::new(),
             image: String::new(),
@@ -294,10 +241,7 @@ impl Act<'_> {
     /// Makes the children as they should be, the Secret first: pods that start must find the token.
     async fn apply_children(&self, wanted: &Children) -> Result<()> {
         let object = &*self.observed.object;
-        let key = ObjectKey::new(
-            self.object_ref.key.namespace.as_deref(),
-            &wanted.secret.name,
-        );
+        let key = ObjectKey::new(self.object_ref.key.namespace.as_deref(), &wanted.secret.name);
         let held = self.cx.cache::<Secret>()?.get(&key);
         let data = held.as_ref().and_then(|it| it.data.as_ref());
         let Some(token) = data.and_then(|it| it.get(&wanted.secret.key)) else {
@@ -324,11 +268,7 @@ impl Act<'_> {
         let subject = self.effect_key("deregister", &old.binding, &old.id);
         let endpoint = CoderEndpoint::DeleteProxy;
         seen.proxies.clear();
-        let outcome = match self
-            .context
-            .unless_cached_refusal(endpoint, &subject, call)
-            .await
-        {
+        let outcome = match self.context.unless_cached_refusal(endpoint, &subject, call).await {
             Err(Blocked::Refused(error)) if error.class == CallErrorClass::Missing => {
                 match self.proxy_exists(&server, &old.id).await {
                     Ok(false) => Ok(()),

@@ -34,12 +34,7 @@ pub(crate) fn name(object: &CoderWorkspaceProxy) -> String {
 }
 
 /// The Secret with the token of the proxy whose id is `id`.
-pub(crate) fn secret(
-    object: &CoderWorkspaceProxy,
-    children: &Children,
-    id: &str,
-    token: &[u8],
-) -> Secret {
+pub(crate) fn secret(object: &CoderWorkspaceProxy, children: &Children, id: &str, token: &[u8]) -> Secret {
     let mut data = BTreeMap::from([(children.secret.key.clone(), ByteString(token.to_vec()))]);
     if let Some(ca) = &children.ca {
         data.insert(CA_KEY.to_owned(), ByteString(ca.clone().into_bytes()));
@@ -178,8 +173,7 @@ mod tests {
 
     #[test]
     fn the_pods_get_the_server_url_and_run_unprivileged() {
-        let made =
-            deployment(&object("europe"), &children(Some("PEM")), "x").expect("a Deployment");
+        let made = deployment(&object("europe"), &children(Some("PEM")), "x").expect("a Deployment");
         assert_eq!(made.metadata.name.as_deref(), Some("wsproxy-europe"));
         let pod = made.spec.and_then(|it| it.template.spec).expect("a pod");
         let container = &pod.containers[0];
@@ -189,11 +183,7 @@ mod tests {
         assert_eq!(args, expected);
         let env = container.env.clone().unwrap_or_default();
         let names: Vec<_> = env.iter().map(|it| it.name.as_str()).collect();
-        let expected = [
-            "CODER_PRIMARY_ACCESS_URL",
-            "CODER_PROXY_SESSION_TOKEN",
-            "SSL_CERT_FILE",
-        ];
+        let expected = ["CODER_PRIMARY_ACCESS_URL", "CODER_PROXY_SESSION_TOKEN", "SSL_CERT_FILE"];
         assert_eq!(names, expected);
         let security = pod.security_context.expect("a context");
         assert_eq!(security.run_as_non_root, Some(true));

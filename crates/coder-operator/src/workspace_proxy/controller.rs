@@ -19,9 +19,7 @@ use crate::context::CoderContext;
 use crate::ending::PERMANENT_RETRY;
 use crate::object::Object;
 use crate::views::ControlPlaneView;
-use crate::watches::{
-    INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout,
-};
+use crate::watches::{INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout};
 
 /// Also the field manager.
 const NAME: &str = "aplomb-coder-proxy";

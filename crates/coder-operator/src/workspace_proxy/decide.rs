@@ -85,10 +85,7 @@ fn decide_registered(world: &Observed, draft: &mut Draft, access: &Access) -> Co
 /// there.
 fn decide_unmanaged(world: &Observed, draft: &mut Draft) -> Course<()> {
     let spec = &world.object.spec;
-    let (Some(url), Some(_)) = (
-        &spec.primary_access_url,
-        &spec.proxy_session_token_secret_ref,
-    ) else {
+    let (Some(url), Some(_)) = (&spec.primary_access_url, &spec.proxy_session_token_secret_ref) else {
         let story = "set bootstrap, or primaryAccessURL and proxySessionTokenSecretRef";
         return Err(Stop::rejected(reasons::NOT_REGISTERED, story.to_owned()).into());
     };
@@ -128,9 +125,7 @@ fn check_entitlement(world: &Observed, draft: &mut Draft) -> Course<()> {
         return Err(Next::step(Step::Entitlements));
     };
     match looked {
-        Ok(listed) if listed.value.proxies.entitlement == Entitlement::NotEntitled => {
-            Err(Stop::NotEntitled.into())
-        }
+        Ok(listed) if listed.value.proxies.entitlement == Entitlement::NotEntitled => Err(Stop::NotEntitled.into()),
         Ok(_) => {
             draft.entitled = true;
             Ok(())
@@ -140,9 +135,7 @@ fn check_entitlement(world: &Observed, draft: &mut Draft) -> Course<()> {
             draft.record_blocked(hindrance);
             Ok(())
         }
-        Err(hindrance) if hindrance.class() == Some(CallErrorClass::Missing) => {
-            Err(Stop::NotSupported.into())
-        }
+        Err(hindrance) if hindrance.class() == Some(CallErrorClass::Missing) => Err(Stop::NotSupported.into()),
         Err(hindrance) => Err(Stop::Blocked(hindrance.clone()).into()),
     }
 }

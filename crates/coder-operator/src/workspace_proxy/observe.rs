@@ -43,9 +43,7 @@ impl Observer<'_> {
             secret_kept: self.is_secret_kept(today)?,
             secret: self.secret_state()?,
             deployment: self.deployment_state()?,
-            remembered: self
-                .context
-                .remembered_state(self.object_ref, self.cx.leader_term()),
+            remembered: self.context.remembered_state(self.object_ref, self.cx.leader_term()),
             progress: seen.clone(),
             object: self.object.clone(),
             access,
@@ -110,12 +108,7 @@ impl Observer<'_> {
         }
         let uid = self.object.metadata.uid.as_deref();
         let field = "spec.bootstrap.generatedTokenSecretName";
-        Ok(children_state::secret_state(
-            found.as_deref(),
-            &reference,
-            uid,
-            field,
-        ))
+        Ok(children_state::secret_state(found.as_deref(), &reference, uid, field))
     }
 
     fn deployment_state(&self) -> Result<Option<DeploymentState>> {

@@ -10,13 +10,7 @@ use crate::object::Object;
 use crate::telemetry::{CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided};
 
 /// Reports a finished reconcile.
-pub(crate) fn report_decision(
-    coder: &CoderMetrics,
-    who: &Object,
-    world: &Observed,
-    plan: &Plan,
-    fence: &Fence,
-) {
+pub(crate) fn report_decision(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan, fence: &Fence) {
     coder.set_fence(fence);
     let ready = plan.conditions.iter().find(|it| it.type_ == READY);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();
@@ -42,9 +36,6 @@ pub(crate) fn report_decision(
     let (was, is) = (&world.status, &plan.status);
     if was.proxy_id.is_some() && world.progress.token_stored.is_some() {
         let reason = is.rotation.reason.as_deref().unwrap_or("First");
-        coder.emit(KeyRotated {
-            object: who,
-            reason,
-        });
+        coder.emit(KeyRotated { object: who, reason });
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use aplomb::{Condition, EventNote, ObjectKey};
 use aplomb_api::coder::{
-    CoderWorkspaceProxy, CoderWorkspaceProxyStatus, PendingProxy, RetiringProxy, SecretKeyRef,
-    ServerBinding,
+    CoderWorkspaceProxy, CoderWorkspaceProxyStatus, PendingProxy, RetiringProxy, SecretKeyRef, ServerBinding,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -45,10 +44,7 @@ impl Observed {
     pub(crate) fn token_secret(&self) -> Option<ObjectKey> {
         let access = self.access.as_ref()?.as_ref().ok()?;
         let name = &access.binding.token_secret_ref.name;
-        Some(ObjectKey::new(
-            self.object.metadata.namespace.as_deref(),
-            name,
-        ))
+        Some(ObjectKey::new(self.object.metadata.namespace.as_deref(), name))
     }
 }
 

@@ -21,8 +21,7 @@ fn may_bypass(method: &str, path: &str) -> bool {
 async fn rotate_many(lab: Lab, many: u32) -> Lab {
     let _replica = lab.start_settled(&json!({ "bypassRateLimit": true })).await;
     for number in 0..many {
-        lab.annotate(TEAM, "coder.aplomb.dev/rotate", &number.to_string())
-            .await;
+        lab.annotate(TEAM, "coder.aplomb.dev/rotate", &number.to_string()).await;
         sleep(minutes(10)).await;
     }
     lab
@@ -57,19 +56,13 @@ fn an_owner_passes_a_limit_of_one() {
             requests.iter().all(|it| !it.bypass || !it.counted),
             "no call was counted"
         );
-        println!(
-            "an owner: {passed} of {} calls bypassed the limiter",
-            requests.len()
-        );
+        println!("an owner: {passed} of {} calls bypassed the limiter", requests.len());
     });
 }
 
 #[test]
 fn a_refused_bypass_costs_one_request_per_token_and_hour() {
-    for refusal in [
-        StatusCode::PRECONDITION_REQUIRED,
-        StatusCode::PRECONDITION_FAILED,
-    ] {
+    for refusal in [StatusCode::PRECONDITION_REQUIRED, StatusCode::PRECONDITION_FAILED] {
         let around = with_role(move |it| it.bypass_refusal = refusal);
         around.run(move |lab| async move {
             let lab = rotate_many(lab, 12).await;
@@ -142,7 +135,8 @@ fn a_bypass_without_effect_is_seen_and_reported() {
 fn a_429_despite_the_header_is_seen_and_reported() {
     with_role(|it| it.role = Role::Owner).run(|lab| async move {
         let replica = lab.start_settled(&json!({ "bypassRateLimit": true })).await;
-        lab.coderd.fault(&json!({ "path": "/api/v2/organizations/*/provisionerkeys", "status": 429, "times": 1 }));
+        lab.coderd
+            .fault(&json!({ "path": "/api/v2/organizations/*/provisionerkeys", "status": 429, "times": 1 }));
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
         sleep(seconds(300)).await;
         let said = lab.events().iter().any(|(reason, _)| reason.contains("Bypass"));

@@ -25,9 +25,7 @@ pub fn keys_at_server(lab: &Lab) -> BTreeSet<Held> {
 /// Every key in a status: in use, pending, or retiring.
 pub fn claimed_keys(lab: &Lab) -> BTreeSet<Held> {
     let objects = lab.cluster.server().list("aplomb.dev", "coderprovisioners");
-    let names = objects
-        .iter()
-        .filter_map(|it| it.pointer("/metadata/name")?.as_str());
+    let names = objects.iter().filter_map(|it| it.pointer("/metadata/name")?.as_str());
     let records = names.flat_map(|name| {
         let status = lab.status(name);
         let retiring = status.retiring.into_iter().map(|it| it.key);
@@ -49,19 +47,13 @@ pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
     let (Some(key), None, true) = (&status.key, &status.pending, status.retiring.is_empty()) else {
         let (pending, retiring) = (&status.pending, &status.retiring);
         let key = &status.key;
-        return Some(format!(
-            "key {key:?}, pending {pending:?}, retiring {retiring:?}"
-        ));
+        return Some(format!("key {key:?}, pending {pending:?}, retiring {retiring:?}"));
     };
     if held != claimed {
-        return Some(format!(
-            "the servers have {held:?}, the statuses have {claimed:?}"
-        ));
+        return Some(format!("the servers have {held:?}, the statuses have {claimed:?}"));
     }
     let site = lab.site(&key.binding.server_url);
-    let opens = lab
-        .plaintext(name)
-        .and_then(|it| site.key_for_plaintext(&it));
+    let opens = lab.plaintext(name).and_then(|it| site.key_for_plaintext(&it));
     if opens.as_ref() != Some(&key.name) {
         return Some(format!("the Secret opens {opens:?}, and not {}", key.name));
     }
@@ -94,13 +86,9 @@ pub fn leftover(lab: &Lab, name: &str) -> Option<String> {
         });
         ours.map(|it| format!("{plural} {:?}", it.pointer("/metadata/name")))
     };
-    [
-        ("", "secrets"),
-        ("apps", "deployments"),
-        ("", "serviceaccounts"),
-    ]
-    .into_iter()
-    .find_map(child)
+    [("", "secrets"), ("apps", "deployments"), ("", "serviceaccounts")]
+        .into_iter()
+        .find_map(child)
 }
 
 /// What differs from the settled state of a CoderWorkspaceProxy; `None` if nothing does.
@@ -113,9 +101,7 @@ pub fn proxy_unsettled(lab: &Lab, name: &str) -> Option<String> {
     let held = lab.coderd.proxies();
     let claimed: BTreeSet<String> = status.proxy_name.into_iter().collect();
     if held != claimed {
-        return Some(format!(
-            "the server has {held:?}, the status has {claimed:?}"
-        ));
+        return Some(format!("the server has {held:?}, the status has {claimed:?}"));
     }
     let token = lab.secret(&format!("{name}-proxy-token"), "token");
     let opens = token.and_then(|it| lab.coderd.proxy_for_token(&it));
@@ -137,10 +123,7 @@ pub fn proxy_leftover(lab: &Lab, name: &str) -> Option<String> {
 }
 
 /// Waits until `look` returns `None`; otherwise returns its last result after `limit`.
-pub async fn wait_until_settled(
-    limit: Duration,
-    mut look: impl FnMut() -> Option<String>,
-) -> Result<Duration, String> {
+pub async fn wait_until_settled(limit: Duration, mut look: impl FnMut() -> Option<String>) -> Result<Duration, String> {
     let began = Instant::now();
     loop {
         let Some(wrong) = look() else {
@@ -158,10 +141,7 @@ pub async fn wait_until_settled(
 pub async fn find_unclaimed(lab: Lab) -> String {
     loop {
         lab.wake.notified().await;
-        let stray: Vec<_> = keys_at_server(&lab)
-            .difference(&claimed_keys(&lab))
-            .cloned()
-            .collect();
+        let stray: Vec<_> = keys_at_server(&lab).difference(&claimed_keys(&lab)).cloned().collect();
         if !stray.is_empty() {
             return format!("no status has {stray:?}");
         }

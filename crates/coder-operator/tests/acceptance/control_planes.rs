@@ -77,18 +77,11 @@ fn a_control_plane_names_the_server_the_token_and_the_image() {
         create_from_plane(&lab).await;
         let _replica = Replica::start(&lab, "first");
         lab.wait_ready(TEAM, minutes(2)).await;
-        wait_until_settled(minutes(5), || unsettled(&lab, TEAM))
-            .await
-            .unwrap();
-        let deployment = lab
-            .stored_object("apps", "deployments", "provisioner-team")
-            .unwrap();
+        wait_until_settled(minutes(5), || unsettled(&lab, TEAM)).await.unwrap();
+        let deployment = lab.stored_object("apps", "deployments", "provisioner-team").unwrap();
         let image = deployment.pointer("/spec/template/spec/containers/0/image");
         assert_eq!(image, Some(&json!("registry.example.com/coder:plane")));
-        assert_eq!(
-            lab.status(TEAM).control_plane_ref_name.as_deref(),
-            Some("coder")
-        );
+        assert_eq!(lab.status(TEAM).control_plane_ref_name.as_deref(), Some("coder"));
     });
 }
 

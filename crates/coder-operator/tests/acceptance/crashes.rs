@@ -27,21 +27,14 @@ pub fn crash_at(story: Story, step: usize) -> (usize, Vec<String>) {
     let (mut runs, mut wrong) = (0, Vec::new());
     for (number, what) in effects.iter().step_by(step) {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
-            let crash = Crash {
-                effect: *number,
-                point,
-            };
+            let crash = Crash { effect: *number, point };
             let trouble = Trouble {
                 crash: Some(crash),
                 ..Trouble::default()
             };
             runs += 1;
             let verdict = play(story, SEED, &trouble).verdict;
-            wrong.extend(
-                verdict
-                    .err()
-                    .map(|why| format!("{point:?} {number} {what}: {why}")),
-            );
+            wrong.extend(verdict.err().map(|why| format!("{point:?} {number} {what}: {why}")));
         }
     }
     println!(
@@ -66,11 +59,7 @@ pub fn fail_at(story: Story, step: usize) -> (usize, Vec<String>) {
             };
             runs += 1;
             let verdict = play(story, SEED, &trouble).verdict;
-            wrong.extend(
-                verdict
-                    .err()
-                    .map(|why| format!("{mode:?} at {number} {what}: {why}")),
-            );
+            wrong.extend(verdict.err().map(|why| format!("{mode:?} at {number} {what}: {why}")));
         }
     }
     let (calls, modes) = (requests.len(), MODES.len());

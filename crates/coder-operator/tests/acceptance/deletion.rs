@@ -24,13 +24,8 @@ async fn refuse_for_an_hour(lab: Lab, fault: Value) -> (Duration, usize) {
     let calls = lab.coderd.requests(since).len();
     let at_the_end = lab.keys_when_gone();
     lab.coderd.clear_faults();
-    let key = until(minutes(10), "the key is deleted", || {
-        lab.coderd.names().is_empty()
-    })
-    .await;
-    wait_until_settled(minutes(2), || leftover(&lab, TEAM))
-        .await
-        .unwrap();
+    let key = until(minutes(10), "the key is deleted", || lab.coderd.names().is_empty()).await;
+    wait_until_settled(minutes(2), || leftover(&lab, TEAM)).await.unwrap();
     assert_eq!(
         *at_the_end.lock().unwrap(),
         Some(0),
@@ -45,10 +40,7 @@ async fn refuse_for_an_hour(lab: Lab, fault: Value) -> (Duration, usize) {
 fn an_hour_of_refusals_does_not_leak_the_key() {
     for (what, fault) in [
         ("429", json!({ "path": "/api/v2/", "status": 429 })),
-        (
-            "429 on DELETE alone",
-            json!({ "method": "DELETE", "status": 429 }),
-        ),
+        ("429 on DELETE alone", json!({ "method": "DELETE", "status": 429 })),
         ("503", json!({ "path": "/api/v2/", "status": 503 })),
         ("no answer", json!({ "path": "/api/v2/", "hang": "before" })),
     ] {
@@ -96,9 +88,7 @@ fn any_other_value_of_the_annotation_abandons_nothing() {
 #[test]
 fn a_deadline_ends_the_wait() {
     on_box(4, |lab| async move {
-        let _replica = lab
-            .start_settled(&json!({ "deletionDeadline": "2h" }))
-            .await;
+        let _replica = lab.start_settled(&json!({ "deletionDeadline": "2h" })).await;
         lab.coderd.refuse_all(true);
         lab.delete(TEAM).await;
         sleep(minutes(118)).await;
@@ -111,9 +101,7 @@ fn a_deadline_ends_the_wait() {
 #[test]
 fn a_token_that_is_gone_holds_it_until_the_deadline() {
     on_box(5, |lab| async move {
-        let _replica = lab
-            .start_settled(&json!({ "deletionDeadline": "1h" }))
-            .await;
+        let _replica = lab.start_settled(&json!({ "deletionDeadline": "1h" })).await;
         let deleted = lab.secrets().delete(SECRET, &Default::default()).await;
         deleted.unwrap();
         // The finalizer is removed by force: otherwise it stays while its token is needed.
@@ -150,9 +138,7 @@ fn the_daemons_finish_their_jobs_before_the_key_goes() {
         let _replica = lab.start_settled(&json!({})).await;
         sleep(seconds(30)).await;
         lab.delete(TEAM).await;
-        wait_until_settled(minutes(20), || leftover(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(20), || leftover(&lab, TEAM)).await.unwrap();
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
         assert_eq!(lab.coderd.sim.jobs_cut(), 0);
     });
@@ -167,13 +153,8 @@ fn a_404_does_not_prove_that_the_key_is_gone() {
             .fault(&json!({ "path": "/api/v2/organizations/", "status": 404 }));
         lab.delete(TEAM).await;
         sleep(minutes(60)).await;
-        assert!(
-            lab.exists(TEAM),
-            "the organization is not visible, the key may exist"
-        );
+        assert!(lab.exists(TEAM), "the organization is not visible, the key may exist");
         lab.coderd.clear_faults();
-        wait_until_settled(minutes(30), || leftover(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(30), || leftover(&lab, TEAM)).await.unwrap();
     });
 }

@@ -126,10 +126,7 @@ fn measure(lab: &Lab, took: Duration) -> Came {
     let on_path: Vec<_> = requests.iter().filter(|it| it.path == path).collect();
     let most = (0..on_path.len()).map(|at| {
         let until = on_path[at].time + jiff::SignedDuration::from_secs(60);
-        on_path[at..]
-            .iter()
-            .take_while(|it| it.time < until)
-            .count()
+        on_path[at..].iter().take_while(|it| it.time < until).count()
     });
     let offset = i64::try_from(crate::site::Options::default().offset.as_secs()).expect("short");
     let second = (on_path[0].time.as_second() - offset).rem_euclid(60);

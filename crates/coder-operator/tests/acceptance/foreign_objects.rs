@@ -27,11 +27,7 @@ fn create_foreign_keys(lab: &Lab) -> Vec<String> {
 
 fn assert_keys_exist(lab: &Lab, theirs: &[String]) {
     for one in theirs {
-        assert!(
-            lab.coderd.key_for_plaintext(one).is_some(),
-            "{:?}",
-            lab.coderd.names()
-        );
+        assert!(lab.coderd.key_for_plaintext(one).is_some(), "{:?}", lab.coderd.names());
     }
 }
 
@@ -41,19 +37,11 @@ async fn create_and_delete(lab: &Lab, theirs: &[String]) {
     assert_keys_exist(lab, theirs);
     let first = lab.key_name(TEAM);
     lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
-    until(minutes(15), "rotated", || {
-        !lab.coderd.names().contains(&first)
-    })
-    .await;
+    until(minutes(15), "rotated", || !lab.coderd.names().contains(&first)).await;
     lab.delete(TEAM).await;
     until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
     assert_keys_exist(lab, theirs);
-    assert_eq!(
-        lab.coderd.names().len(),
-        theirs.len(),
-        "{:?}",
-        lab.coderd.names()
-    );
+    assert_eq!(lab.coderd.names().len(), theirs.len(), "{:?}", lab.coderd.names());
 }
 
 #[test]
@@ -81,10 +69,7 @@ fn keys_that_are_made_in_between_are_left_alone() {
             lab.coderd.fault(&fault);
             let first = Replica::start(&lab, "first");
             lab.provisioner(TEAM, &json!({})).await;
-            until(minutes(1), "written down", || {
-                lab.status(TEAM).pending.is_some()
-            })
-            .await;
+            until(minutes(1), "written down", || lab.status(TEAM).pending.is_some()).await;
             sleep(seconds(2)).await;
             let theirs = create_foreign_keys(&lab);
             if dies {
@@ -114,12 +99,7 @@ fn keys_that_are_made_during_a_crash_are_left_alone() {
                 lab.delete(TEAM).await;
                 until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
                 assert_keys_exist(&lab, &theirs);
-                assert_eq!(
-                    lab.coderd.names().len(),
-                    theirs.len(),
-                    "{:?}",
-                    lab.coderd.names()
-                );
+                assert_eq!(lab.coderd.names().len(), theirs.len(), "{:?}", lab.coderd.names());
             });
         }
     }
@@ -139,10 +119,7 @@ fn a_key_that_took_the_name_of_ours_is_left_alone() {
         })
         .await;
         lab.wait_ready(TEAM, minutes(15)).await;
-        until(minutes(15), "it is reported", || {
-            lab.has_event("KeyNotOurs")
-        })
-        .await;
+        until(minutes(15), "it is reported", || lab.has_event("KeyNotOurs")).await;
         lab.delete(TEAM).await;
         until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
         assert_eq!(lab.coderd.key_for_plaintext(&theirs), Some(name));
@@ -205,10 +182,7 @@ fn a_deployment_that_another_made_is_not_stopped() {
         all.create(&PostParams::default(), &theirs).await.unwrap();
         let _replica = Replica::start(&lab, "first");
         lab.provisioner(TEAM, &json!({})).await;
-        until(minutes(5), "a key is created", || {
-            !lab.coderd.names().is_empty()
-        })
-        .await;
+        until(minutes(5), "a key is created", || !lab.coderd.names().is_empty()).await;
         sleep(minutes(1)).await;
         lab.delete(TEAM).await;
         until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
@@ -237,10 +211,7 @@ fn a_proxy_that_is_registered_in_between_is_left_alone() {
                 .fault(&json!({ "method": "POST", "path": PROXIES, "status": 503 }));
             let first = Replica::start(&lab, "first");
             lab.proxy(TEAM, &json!({})).await;
-            until(minutes(1), "written down", || {
-                lab.proxy_status(TEAM).pending.is_some()
-            })
-            .await;
+            until(minutes(1), "written down", || lab.proxy_status(TEAM).pending.is_some()).await;
             sleep(seconds(2)).await;
             let theirs = lab.coderd.sim.create_proxy(name).unwrap();
             if dies {
@@ -257,16 +228,9 @@ fn a_proxy_that_is_registered_in_between_is_left_alone() {
             sleep(minutes(60)).await;
             let calls = lab.coderd.requests(since);
             assert!(calls.len() < 60, "{} calls in an hour", calls.len());
-            assert!(
-                calls
-                    .iter()
-                    .all(|it| it.method != "PATCH" && it.method != "DELETE")
-            );
+            assert!(calls.iter().all(|it| it.method != "PATCH" && it.method != "DELETE"));
             lab.delete_proxy(TEAM).await;
-            let gone = || {
-                lab.stored_object("aplomb.dev", "coderworkspaceproxies", TEAM)
-                    .is_none()
-            };
+            let gone = || lab.stored_object("aplomb.dev", "coderworkspaceproxies", TEAM).is_none();
             until(minutes(10), "it is deleted", gone).await;
             let there = lab.coderd.sim.proxies();
             assert!(there.iter().any(|it| it.id == theirs), "{there:?}");

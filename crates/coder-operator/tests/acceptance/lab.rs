@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::coder::{CoderProvisioner, CoderWorkspaceProxy};
-use aplomb_apiserver::store::Window;
-use aplomb_simulation::{Cluster, Run, World};
+use aplomb_apiserver::storage::Window;
+use aplomb_simulation::{Cluster, Run, Simulation};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, PostParams};
@@ -94,7 +94,7 @@ impl Around {
         F: Future<Output = T>,
         T: Send + 'static,
     {
-        let mut world = World::new(self.seed).interpose(aplomb_virtual_time::install);
+        let mut world = Simulation::new(self.seed).interpose(aplomb_virtual_time::install);
         if self.long_running {
             let window = Window {
                 compaction: seconds(30),

@@ -29,10 +29,7 @@ async fn two_hours(lab: &Lab, reason: &str) -> usize {
 /// No call is made again sooner than ten minutes later.
 pub fn assert_rare(requests: &[Entry]) {
     for path in requests.iter().map(|it| &it.path) {
-        let mut times = requests
-            .iter()
-            .filter(|it| it.path == *path)
-            .map(|it| it.time);
+        let mut times = requests.iter().filter(|it| it.path == *path).map(|it| it.time);
         let mut last = times.next().expect("it is one of them");
         for time in times {
             let apart = time.duration_since(last).as_secs_f64();
@@ -85,7 +82,10 @@ fn a_refusal_of_the_feature_alone_is_called_every_ten_minutes_at_most() {
         sleep(minutes(120)).await;
         let requests = lab.coderd.requests(since);
         let gated = requests.iter().filter(|it| it.status == Some(403)).count();
-        println!("403 of the feature: {gated} refused calls in 2 h, {} in all", requests.len());
+        println!(
+            "403 of the feature: {gated} refused calls in 2 h, {} in all",
+            requests.len()
+        );
         assert!(gated <= 13, "{gated}");
         assert_eq!(lab.condition(TEAM, "Ready").status, "False");
         lab.coderd.clear_faults();

@@ -38,26 +38,19 @@ fn a_secret_that_is_deleted_or_overwritten_gets_a_working_key_again() {
             sleep(minutes(1)).await;
             match deleted {
                 true => {
-                    let gone = lab
-                        .secrets()
-                        .delete(KEY_SECRET, &DeleteParams::default())
-                        .await;
+                    let gone = lab.secrets().delete(KEY_SECRET, &DeleteParams::default()).await;
                     gone.unwrap();
                 }
                 false => {
                     let patch = json!({ "stringData": { "key": "x".repeat(43) } });
                     let params = PatchParams::default();
                     let secrets = lab.secrets();
-                    let patched = secrets
-                        .patch(KEY_SECRET, &params, &Patch::Merge(patch))
-                        .await;
+                    let patched = secrets.patch(KEY_SECRET, &params, &Patch::Merge(patch)).await;
                     patched.unwrap();
                 }
             }
             sleep(seconds(1)).await;
-            let took = wait_until_settled(minutes(15), || unsettled(&lab, TEAM))
-                .await
-                .unwrap();
+            let took = wait_until_settled(minutes(15), || unsettled(&lab, TEAM)).await.unwrap();
             let what = if deleted { "deleted" } else { "overwritten" };
             println!("a Secret that was {what} works again after {took:.0?}");
         });
@@ -72,15 +65,10 @@ fn a_deployment_that_is_deleted_comes_back() {
         let all = deployments.list(&Default::default()).await.unwrap();
         for it in all {
             let name = it.metadata.name.unwrap();
-            deployments
-                .delete(&name, &DeleteParams::default())
-                .await
-                .unwrap();
+            deployments.delete(&name, &DeleteParams::default()).await.unwrap();
         }
         sleep(seconds(1)).await;
-        let took = wait_until_settled(minutes(10), || unsettled(&lab, TEAM))
-            .await
-            .unwrap();
+        let took = wait_until_settled(minutes(10), || unsettled(&lab, TEAM)).await.unwrap();
         println!("a Deployment that was deleted is back after {took:.0?}");
         assert_eq!(lab.coderd.names().len(), 1, "with the same key");
     });
@@ -99,12 +87,7 @@ fn a_token_that_is_replaced_is_used_from_then_on() {
             false => unsettled(&lab, TEAM),
         };
         wait_until_settled(minutes(15), rotated).await.unwrap();
-        let bound = lab
-            .status(TEAM)
-            .key
-            .expect("a key")
-            .binding
-            .token_fingerprint;
+        let bound = lab.status(TEAM).key.expect("a key").binding.token_fingerprint;
         assert!(!bound.is_empty());
     });
 }
@@ -131,9 +114,7 @@ fn a_token_that_is_refused_is_tried_again_every_ten_minutes_at_most() {
             "the daemons have their key"
         );
         lab.token(SECRET, site::NEXT_TOKEN).await;
-        let took = wait_until_settled(minutes(5), || unsettled(&lab, TEAM))
-            .await
-            .unwrap();
+        let took = wait_until_settled(minutes(5), || unsettled(&lab, TEAM)).await.unwrap();
         println!("the valid token is used after {took:.0?}");
     });
 }
@@ -147,10 +128,7 @@ fn a_token_that_comes_late_is_picked_up_at_once() {
         lab.provisioner(TEAM, &json!({})).await;
         sleep(minutes(20)).await;
         let access = lab.condition(TEAM, "OperatorAccessReady");
-        assert_eq!(
-            access.reason, "OperatorTokenSecretUnavailable",
-            "{access:?}"
-        );
+        assert_eq!(access.reason, "OperatorTokenSecretUnavailable", "{access:?}");
         assert!(lab.coderd.requests(0).is_empty(), "no call without a token");
         lab.token(SECRET, site::TOKEN).await;
         let took = lab.wait_ready(TEAM, seconds(60)).await;
@@ -224,10 +202,7 @@ fn a_secret_that_names_the_new_server_allows_it() {
         } } });
         let params = PatchParams::default();
         let secrets = lab.secrets();
-        secrets
-            .patch(SECRET, &params, &Patch::Merge(patch))
-            .await
-            .unwrap();
+        secrets.patch(SECRET, &params, &Patch::Merge(patch)).await.unwrap();
         let url = json!({ "spec": { "server": { "url": site::OTHER_URL } } });
         lab.edit(TEAM, &url).await;
         let moved = || match lab.other.names().is_empty() {
@@ -253,10 +228,7 @@ fn a_foreign_key_of_the_same_name_is_not_touched() {
             "it is the foreign key"
         );
         let said = lab.condition(TEAM, "ProvisionerKeyReady");
-        assert!(
-            lab.is_ready(TEAM) || said.reason == "ProvisionerKeyNotOurs",
-            "{said:?}"
-        );
+        assert!(lab.is_ready(TEAM) || said.reason == "ProvisionerKeyNotOurs", "{said:?}");
         lab.delete(TEAM).await;
         until(minutes(5), "it is deleted", || !lab.exists(TEAM)).await;
         assert_eq!(

@@ -58,8 +58,7 @@ impl Lab {
 
     /// Whether a CoderProvisioner exists.
     pub fn exists(&self, name: &str) -> bool {
-        self.stored_object("aplomb.dev", "coderprovisioners", name)
-            .is_some()
+        self.stored_object("aplomb.dev", "coderprovisioners", name).is_some()
     }
 
     fn status_of<T: DeserializeOwned + Default>(&self, plural: &str, name: &str) -> T {

@@ -39,10 +39,7 @@ impl Lab {
             "stringData": { "token": token },
         });
         let params = PatchParams::apply("user").force();
-        let applied = self
-            .secrets()
-            .patch(name, &params, &Patch::Apply(secret))
-            .await;
+        let applied = self.secrets().patch(name, &params, &Patch::Apply(secret)).await;
         applied.unwrap();
     }
 
@@ -53,10 +50,7 @@ impl Lab {
             "metadata": { "name": name }, "spec": merged(default_spec(), spec),
         });
         let made = serde_json::from_value(made).expect("a CoderProvisioner");
-        let created = self
-            .provisioners()
-            .create(&PostParams::default(), &made)
-            .await;
+        let created = self.provisioners().create(&PostParams::default(), &made).await;
         created.unwrap();
     }
 
@@ -96,10 +90,7 @@ impl Lab {
     }
 
     pub async fn delete(&self, name: &str) {
-        let deleted = self
-            .provisioners()
-            .delete(name, &DeleteParams::default())
-            .await;
+        let deleted = self.provisioners().delete(name, &DeleteParams::default()).await;
         deleted.unwrap();
     }
 

@@ -79,8 +79,5 @@ async fn run(process: Process, parts: CoderDeps) {
         ..CoderSettings::default()
     };
     let engine = aplomb_coder_operator::operator(process.plain_client(), &settings, parts);
-    engine
-        .run(pending())
-        .await
-        .expect("it runs until it is stopped");
+    engine.run(pending()).await.expect("it runs until it is stopped");
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_fake_services::coderd::{self, Coderd, Work};
+use aplomb_fake_services::coderd::{self, FakeCoderd, Work};
 use aplomb_simulation::Cluster;
 use aplomb_simulation::faults::{Fault, Match, Rule};
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ const KUBELET: &str = "kubelet";
 /// The pods of a cluster; they stop when this is dropped.
 pub struct Pods {
     cluster: Cluster,
-    servers: Vec<(String, Coderd)>,
+    servers: Vec<(String, FakeCoderd)>,
     playing: Mutex<JoinSet<()>>,
 }
 
@@ -43,9 +43,7 @@ impl Pods {
     pub fn set_broken(&self, broken: bool) {
         let faults = self.cluster.faults(KUBELET);
         match broken {
-            true => {
-                faults.add(Rule::new(Fault::InternalError).on(Match::any().resource("secrets")))
-            }
+            true => faults.add(Rule::new(Fault::InternalError).on(Match::any().resource("secrets"))),
             false => faults.clear(),
         }
     }

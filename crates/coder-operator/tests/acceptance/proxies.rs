@@ -53,10 +53,7 @@ fn a_secret_that_is_lost_is_a_new_token() {
     run_with_gc(1, |lab| async move {
         let _replica = start_settled(&lab).await;
         let before = token(&lab);
-        let deleted = lab
-            .secrets()
-            .delete("team-proxy-token", &Default::default())
-            .await;
+        let deleted = lab.secrets().delete("team-proxy-token", &Default::default()).await;
         deleted.unwrap();
         let back = || match token(&lab) {
             None => Some("no token yet".to_owned()),
@@ -144,21 +141,14 @@ fn a_step_that_is_refused_its_bypass_does_without() {
             assert!(refused.bypass && !next.bypass, "{refused:?} {next:?}");
             assert_eq!((&refused.method, &refused.path), (&next.method, &next.path));
             let later = requests[at + 1..].iter().filter(|it| it.bypass).count();
-            println!(
-                "{method} refused its bypass with {refusal}: done without at once, {later} tried again"
-            );
+            println!("{method} refused its bypass with {refusal}: done without at once, {later} tried again");
             assert_eq!(later, 0);
         });
     }
 }
 
 fn assert_clean((runs, wrong): (usize, Vec<String>)) {
-    assert!(
-        wrong.is_empty(),
-        "{} of {runs}:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {runs}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -201,10 +191,7 @@ fn crashes_under_refusals_change_nothing_in_the_end() {
         let calls = recorded.requests.len() as u64;
         for (effect, what) in &recorded.effects {
             for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
-                let crash = Some(Crash {
-                    effect: *effect,
-                    point,
-                });
+                let crash = Some(Crash { effect: *effect, point });
                 let fault = Some((1 + effect % calls, mode));
                 let trouble = Trouble {
                     crash,
@@ -214,11 +201,7 @@ fn crashes_under_refusals_change_nothing_in_the_end() {
                 };
                 runs += 1;
                 let verdict = play(Story::Proxy, 5, &trouble).verdict;
-                wrong.extend(
-                    verdict
-                        .err()
-                        .map(|why| format!("{mode:?} {point:?} {what}: {why}")),
-                );
+                wrong.extend(verdict.err().map(|why| format!("{mode:?} {point:?} {what}: {why}")));
             }
         }
     }

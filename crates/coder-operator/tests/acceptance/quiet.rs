@@ -14,26 +14,24 @@ use crate::operator::Replica;
 const MAX_PER_HOUR: usize = 60 + 12 + 6 + 3 + 1;
 
 fn check_idle(hours: u64) {
-    let day = Around::with_seed(1)
-        .long_running()
-        .run(move |lab| async move {
-            for number in 0..5 {
-                lab.provisioner(&format!("team-{number}"), &json!({})).await;
-            }
-            let replica = Replica::start(&lab, "first");
-            for number in 0..5 {
-                lab.wait_ready(&format!("team-{number}"), minutes(10)).await;
-            }
-            sleep(minutes(30)).await;
-            let (writes, since) = (lab.status_writes(), lab.coderd.last_request());
-            let effects = replica.component.effects();
-            sleep(minutes(60 * hours)).await;
-            let requests = lab.coderd.requests(since);
-            let effects = replica.component.effects() - effects - requests.len() as u64;
-            // Its lease is renewed every two seconds.
-            let others = effects.saturating_sub(60 * 60 * hours / 2);
-            (writes.load(Ordering::Relaxed), others, requests)
-        });
+    let day = Around::with_seed(1).long_running().run(move |lab| async move {
+        for number in 0..5 {
+            lab.provisioner(&format!("team-{number}"), &json!({})).await;
+        }
+        let replica = Replica::start(&lab, "first");
+        for number in 0..5 {
+            lab.wait_ready(&format!("team-{number}"), minutes(10)).await;
+        }
+        sleep(minutes(30)).await;
+        let (writes, since) = (lab.status_writes(), lab.coderd.last_request());
+        let effects = replica.component.effects();
+        sleep(minutes(60 * hours)).await;
+        let requests = lab.coderd.requests(since);
+        let effects = replica.component.effects() - effects - requests.len() as u64;
+        // Its lease is renewed every two seconds.
+        let others = effects.saturating_sub(60 * 60 * hours / 2);
+        (writes.load(Ordering::Relaxed), others, requests)
+    });
     let (writes, others, requests) = day;
     let hours = usize::try_from(hours).expect("few");
     println!(
@@ -41,11 +39,7 @@ fn check_idle(hours: u64) {
         requests.len(),
         requests.len() / hours
     );
-    for (path, many) in tally(
-        requests
-            .iter()
-            .map(|it| format!("{} {}", it.method, it.path)),
-    ) {
+    for (path, many) in tally(requests.iter().map(|it| format!("{} {}", it.method, it.path))) {
         println!("  {many:>4} x {path}");
     }
     assert_eq!(writes, 0);

@@ -34,16 +34,9 @@ async fn run_episode(lab: &Lab, headers: bool, time: Duration) -> Cost {
     sleep(seconds(30)).await;
     let early = lab.coderd.requests(0).len();
     let said = lab.condition(TEAM, KEY_READY);
-    assert_eq!(
-        (said.status.as_str(), said.reason.as_str()),
-        ("False", "RateLimited")
-    );
+    assert_eq!((said.status.as_str(), said.reason.as_str()), ("False", "RateLimited"));
     sleep(time.saturating_sub(seconds(30))).await;
-    assert_eq!(
-        lab.condition(TEAM, KEY_READY),
-        said,
-        "one message per episode"
-    );
+    assert_eq!(lab.condition(TEAM, KEY_READY), said, "one message per episode");
     let cost = Cost {
         early,
         calls: lab.coderd.requests(0).len(),
@@ -64,9 +57,10 @@ async fn run_episode(lab: &Lab, headers: bool, time: Duration) -> Cost {
 #[test]
 fn half_a_minute_of_429_is_five_attempts_and_one_status_write() {
     for headers in [true, false] {
-        let cost = on_box(1, move |lab| async move {
-            run_episode(&lab, headers, seconds(30)).await
-        });
+        let cost = on_box(
+            1,
+            move |lab| async move { run_episode(&lab, headers, seconds(30)).await },
+        );
         println!(
             "30 s of 429, headers {headers}: {} attempts, {} status writes",
             cost.early, cost.writes
@@ -80,9 +74,7 @@ fn half_a_minute_of_429_is_five_attempts_and_one_status_write() {
 fn longer_episodes_are_one_status_write_too() {
     for (time, most) in [(minutes(5), 12), (minutes(60), 60)] {
         for headers in [true, false] {
-            let cost = on_box(2, move |lab| async move {
-                run_episode(&lab, headers, time).await
-            });
+            let cost = on_box(2, move |lab| async move { run_episode(&lab, headers, time).await });
             println!(
                 "{time:?} of 429, headers {headers}: {} attempts, {} status writes",
                 cost.calls, cost.writes
@@ -102,10 +94,7 @@ async fn run_with_events(lab: &Lab, time: Duration, kinds: u64) -> u64 {
         let label = json!({ "metadata": { "labels": { "edit": edits.to_string() } } });
         match edits % kinds {
             0 => lab.edit(TEAM, &label).await,
-            1 => {
-                lab.annotate(TEAM, "example.com/edit", &edits.to_string())
-                    .await
-            }
+            1 => lab.annotate(TEAM, "example.com/edit", &edits.to_string()).await,
             2 => edit_secret(lab, SECRET, edits).await,
             _ => {
                 let spec = json!({ "spec": { "extraArgs": [format!("--log-human=/dev/fd/{}", edits % 3)] } });
@@ -119,14 +108,10 @@ async fn run_with_events(lab: &Lab, time: Duration, kinds: u64) -> u64 {
 
 async fn edit_secret(lab: &Lab, secret: &str, edits: u64) {
     use kube::api::{Patch, PatchParams};
-    let patch =
-        json!({ "metadata": { "annotations": { "example.com/touch": edits.to_string() } } });
+    let patch = json!({ "metadata": { "annotations": { "example.com/touch": edits.to_string() } } });
     let params = PatchParams::default();
     let secrets = lab.secrets();
-    secrets
-        .patch(secret, &params, &Patch::Merge(patch))
-        .await
-        .unwrap();
+    secrets.patch(secret, &params, &Patch::Merge(patch)).await.unwrap();
 }
 
 #[test]
@@ -152,11 +137,7 @@ fn a_working_key_stays_ready_while_the_server_refuses() {
         let writes = lab.status_writes();
         let edits = run_with_events(&lab, seconds(30), 3).await;
         sleep(minutes(30)).await;
-        assert_eq!(
-            lab.condition(TEAM, KEY_READY),
-            key,
-            "the condition does not change"
-        );
+        assert_eq!(lab.condition(TEAM, KEY_READY), key, "the condition does not change");
         let limited = lab.status(TEAM).rate_limited;
         assert!(limited.is_some(), "the status reports it: {limited:?}");
         let written = writes.load(Ordering::Relaxed);
@@ -177,11 +158,7 @@ fn a_rotation_that_is_refused_waits_with_the_old_key() {
         lab.coderd.refuse_all(true);
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
         sleep(minutes(10)).await;
-        assert_eq!(
-            lab.coderd.connected(&lab.key_name(TEAM)),
-            2,
-            "the old key is in use"
-        );
+        assert_eq!(lab.coderd.connected(&lab.key_name(TEAM)), 2, "the old key is in use");
         assert_eq!(lab.condition(TEAM, KEY_READY).status, "True");
         lab.coderd.clear_faults();
         let rotated = || lab.status(TEAM).rotation.honoured.as_deref() == Some("one");
@@ -203,10 +180,7 @@ fn the_message_of_an_episode_is_stable_for_any_server_message() {
         }
         let _replica = Replica::start(&lab, "first");
         lab.provisioner(TEAM, &json!({})).await;
-        until(seconds(30), "refused", || {
-            lab.status(TEAM).rate_limited.is_some()
-        })
-        .await;
+        until(seconds(30), "refused", || lab.status(TEAM).rate_limited.is_some()).await;
         let writes = lab.status_writes();
         sleep(minutes(10)).await;
         assert_eq!(writes.load(Ordering::Relaxed), 0, "after the first");

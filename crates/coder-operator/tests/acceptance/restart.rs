@@ -15,10 +15,7 @@ fn a_restarted_operator_sends_nothing_before_its_time() {
             lab.coderd.refuse_all(true);
             let first = Replica::start(&lab, "first");
             lab.provisioner(TEAM, &json!({})).await;
-            until(seconds(30), "refused", || {
-                lab.status(TEAM).rate_limited.is_some()
-            })
-            .await;
+            until(seconds(30), "refused", || lab.status(TEAM).rate_limited.is_some()).await;
             sleep(seconds(wait)).await;
             let since = lab.coderd.last_request();
             let limited = lab.status(TEAM).rate_limited.expect("it is refused");
@@ -27,12 +24,7 @@ fn a_restarted_operator_sends_nothing_before_its_time() {
             sleep(minutes(2)).await;
             let sent = lab.coderd.requests(since);
             let early = sent.iter().filter(|it| it.time < limited.not_before.0);
-            assert_eq!(
-                early.count(),
-                0,
-                "not before {:?}: {sent:#?}",
-                limited.not_before
-            );
+            assert_eq!(early.count(), 0, "not before {:?}: {sent:#?}", limited.not_before);
             println!(
                 "restarted {wait} s into an episode: {} calls in the next 2 min",
                 sent.len()
@@ -95,9 +87,7 @@ fn a_standby_makes_no_calls_and_takes_over() {
             other => Some(format!("honoured is {other:?}")),
         };
         let took = wait_until_settled(minutes(15), rotated).await.unwrap();
-        println!(
-            "a leader that crashes in a rotation: the standby has completed it after {took:.0?}"
-        );
+        println!("a leader that crashes in a rotation: the standby has completed it after {took:.0?}");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
     });
 }

@@ -59,9 +59,7 @@ async fn rotate(lab: Lab, cause: Cause, job: Duration) -> Duration {
     cause.apply(&lab).await;
     let rotated = || match lab.status(TEAM).key {
         Some(key)
-            if key.name == old.name
-                && key.binding == old.binding
-                && key.organization_id == old.organization_id =>
+            if key.name == old.name && key.binding == old.binding && key.organization_id == old.organization_id =>
         {
             Some("it is the old key".to_owned())
         }
@@ -70,11 +68,7 @@ async fn rotate(lab: Lab, cause: Cause, job: Duration) -> Duration {
     let took = wait_until_settled(minutes(30), rotated).await.unwrap();
     let outages = [lab.coderd.outages(), lab.other.outages()].concat();
     assert_eq!(outages, Vec::<String>::new(), "{cause:?}");
-    assert_eq!(
-        lab.coderd.sim.jobs_cut(),
-        0,
-        "{cause:?}: jobs ended by themselves"
-    );
+    assert_eq!(lab.coderd.sim.jobs_cut(), 0, "{cause:?}: jobs ended by themselves");
     took
 }
 
@@ -83,9 +77,7 @@ fn no_daemon_is_without_a_key_while_it_is_replaced() {
     for cause in CAUSES {
         for job in [seconds(20), seconds(50)] {
             let took = on_box(1, move |lab| rotate(lab, cause, job));
-            println!(
-                "rotated by {cause:?} under jobs of {job:?}: 0 outages, the old key deleted after {took:.0?}"
-            );
+            println!("rotated by {cause:?} under jobs of {job:?}: 0 outages, the old key deleted after {took:.0?}");
         }
     }
 }
@@ -99,8 +91,7 @@ fn two_rotations_in_a_row_leave_one_key() {
         sleep(seconds(5)).await;
         lab.annotate(TEAM, ROTATE, "two").await;
         sleep(seconds(1)).await;
-        lab.edit(TEAM, &json!({ "spec": { "tags": { "zone": "c" } } }))
-            .await;
+        lab.edit(TEAM, &json!({ "spec": { "tags": { "zone": "c" } } })).await;
         let done = || match lab.status(TEAM).rotation.honoured.as_deref() {
             Some("two") => unsettled(&lab, TEAM),
             other => Some(format!("{other:?}")),
@@ -115,19 +106,12 @@ fn two_rotations_in_a_row_leave_one_key() {
 fn a_spec_that_is_changed_back_leaves_one_key() {
     on_box(3, |lab| async move {
         let _replica = lab.start_settled(&json!({})).await;
-        for zone in [
-            json!({ "zone": "b" }),
-            Value::Null,
-            json!({ "zone": "b" }),
-            Value::Null,
-        ] {
+        for zone in [json!({ "zone": "b" }), Value::Null, json!({ "zone": "b" }), Value::Null] {
             lab.edit(TEAM, &json!({ "spec": { "tags": zone } })).await;
             sleep(Duration::from_millis(700)).await;
         }
         sleep(minutes(1)).await;
-        wait_until_settled(minutes(30), || unsettled(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(30), || unsettled(&lab, TEAM)).await.unwrap();
         let tags = lab.coderd.sim.keys().into_iter().map(|key| key.tags.len());
         assert_eq!(tags.sum::<usize>(), 0, "the key has the current tags");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
@@ -148,9 +132,7 @@ fn the_old_key_stays_while_the_new_pods_do_not_come() {
         assert!(lab.coderd.connected(&old) >= 1, "its daemons are connected");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
         lab.pods.set_broken(false);
-        wait_until_settled(minutes(30), || unsettled(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(30), || unsettled(&lab, TEAM)).await.unwrap();
         assert!(!lab.coderd.names().contains(&old), "now it is deleted");
     });
 }

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::claims::{
-    find_unclaimed, leftover, proxy_leftover, proxy_unsettled, unsettled, wait_until_settled,
-};
+use crate::claims::{find_unclaimed, leftover, proxy_leftover, proxy_unsettled, unsettled, wait_until_settled};
 use crate::lab::{Lab, TEAM, minutes};
 
 /// Long enough for two retries at intervals of ten minutes.
@@ -42,8 +40,7 @@ impl Story {
 
 async fn provisioner(lab: &Lab, bypass: bool) -> Result<(), String> {
     let rests = || wait_until_settled(PATIENCE, || unsettled(lab, TEAM));
-    lab.provisioner(TEAM, &json!({ "bypassRateLimit": bypass }))
-        .await;
+    lab.provisioner(TEAM, &json!({ "bypassRateLimit": bypass })).await;
     rests().await.map_err(|it| format!("created: {it}"))?;
     lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
     let honoured = || match lab.status(TEAM).rotation.honoured.as_deref() {
@@ -53,8 +50,7 @@ async fn provisioner(lab: &Lab, bypass: bool) -> Result<(), String> {
     let rotated = wait_until_settled(PATIENCE, honoured).await;
     rotated.map_err(|it| format!("rotated: {it}"))?;
     let before = lab.status(TEAM).tags_hash;
-    lab.edit(TEAM, &json!({ "spec": { "tags": { "zone": "b" } } }))
-        .await;
+    lab.edit(TEAM, &json!({ "spec": { "tags": { "zone": "b" } } })).await;
     let tagged = || match lab.status(TEAM).tags_hash == before {
         true => Some("the tags are the old ones".to_owned()),
         false => unsettled(lab, TEAM),

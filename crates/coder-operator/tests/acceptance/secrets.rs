@@ -15,9 +15,7 @@ use crate::site;
 /// This many consecutive characters of a secret count as a part of it.
 const PART: usize = 8;
 /// Every class of refusal.
-const STATUSES: [u16; 14] = [
-    400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502, 503, 504, 302,
-];
+const STATUSES: [u16; 14] = [400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502, 503, 504, 302];
 
 /// The part of a secret that `text` leaks, if any. Texts are long, so it first compares the first
 /// two letters.
@@ -48,12 +46,8 @@ fn secrets(lab: &Lab, known: &mut BTreeSet<String>) {
 /// Everything that can be read after a run, except the Secrets themselves.
 fn all_output(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
     let state = lab.cluster.state();
-    let objects = state
-        .iter()
-        .filter(|(name, _)| !name.starts_with("secrets"));
-    let objects: Vec<String> = objects
-        .map(|(name, object)| format!("{name} {object}"))
-        .collect();
+    let objects = state.iter().filter(|(name, _)| !name.starts_with("secrets"));
+    let objects: Vec<String> = objects.map(|(name, object)| format!("{name} {object}")).collect();
     vec![
         ("logs", lines.text()),
         ("metrics", replica.metrics()),
@@ -78,10 +72,7 @@ async fn output_under_refusals(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str
     sleep(minutes(2)).await;
     for (number, status) in STATUSES.into_iter().enumerate() {
         secrets(&lab, &mut known);
-        let echo = format!(
-            "refused: {}",
-            known.iter().cloned().collect::<Vec<_>>().join(" ")
-        );
+        let echo = format!("refused: {}", known.iter().cloned().collect::<Vec<_>>().join(" "));
         lab.coderd.fault(&json!({
             "path": "/api/v2/", "status": status,
             "body": { "message": echo, "detail": echo, "validations": [{ "field": echo, "detail": echo }] },
@@ -97,10 +88,7 @@ async fn output_under_refusals(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str
     }
     for body in ["<html>", "{\"key\":", "[{\"id\":1}]"] {
         secrets(&lab, &mut known);
-        let echo = format!(
-            "{body}{}",
-            known.iter().cloned().collect::<Vec<_>>().join(" ")
-        );
+        let echo = format!("{body}{}", known.iter().cloned().collect::<Vec<_>>().join(" "));
         lab.coderd
             .fault(&json!({ "path": "/api/v2/", "status": 200, "body": echo, "times": 6 }));
         rotate(&lab, body.len() + 100).await;
@@ -113,8 +101,7 @@ async fn output_under_refusals(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str
 }
 
 async fn rotate(lab: &Lab, number: usize) {
-    let rotate =
-        json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": number.to_string() } } });
+    let rotate = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": number.to_string() } } });
     lab.edit(TEAM, &rotate).await;
     lab.edit_proxy("near", &rotate).await;
 }

@@ -46,13 +46,8 @@ fn a_secret_that_names_no_server_is_sent_nowhere() {
             lab.provisioner(TEAM, &credential_secret_spec()).await;
             lab.proxy("near", &credential_secret_spec()).await;
             sleep(minutes(30)).await;
-            let ready = [
-                lab.condition(TEAM, "Ready"),
-                lab.proxy_condition("near", "Ready"),
-            ];
-            let command = format!(
-                "kubectl annotate secret -n {NAMESPACE} {DATABASE} coder.aplomb.dev/servers="
-            );
+            let ready = [lab.condition(TEAM, "Ready"), lab.proxy_condition("near", "Ready")];
+            let command = format!("kubectl annotate secret -n {NAMESPACE} {DATABASE} coder.aplomb.dev/servers=");
             for said in ready {
                 assert_eq!(said.reason, "TokenOfOtherServer", "{said:?}");
                 assert!(said.message.contains(&command), "{said:?}");
@@ -112,9 +107,7 @@ fn a_server_that_the_secret_names_no_more_gets_nothing_more() {
         let told = lab.condition(TEAM, "Ready").message;
         assert!(told.contains(&key) && told.contains(site::URL), "{told}");
         lab.token(SECRET, site::TOKEN).await;
-        wait_until_settled(minutes(20), || leftover(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(20), || leftover(&lab, TEAM)).await.unwrap();
     });
 }
 
@@ -130,9 +123,7 @@ fn a_former_server_needs_to_be_named_too() {
         assert!(lab.is_ready(TEAM), "{:?}", lab.condition(TEAM, "Ready"));
         assert!(lab.coderd.requests(since).is_empty(), "nothing is sent");
         lab.token(SECRET, site::TOKEN).await;
-        wait_until_settled(minutes(30), || unsettled(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(30), || unsettled(&lab, TEAM)).await.unwrap();
         assert!(lab.coderd.names().is_empty(), "its key is deleted");
     });
 }

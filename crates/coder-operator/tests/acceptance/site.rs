@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aplomb_fake_services::coderd::{
-    Change, Coderd, Config, Entry, Organization, Role, User, Version,
-};
+use aplomb_fake_services::coderd::{Change, Config, Entry, FakeCoderd, Organization, Role, User, Version};
 use aplomb_simulation::Cluster;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -57,7 +55,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Site {
     pub url: &'static str,
-    pub sim: Coderd,
+    pub sim: FakeCoderd,
 }
 
 impl Site {
@@ -79,7 +77,7 @@ impl Site {
         config.bypass_refusal = options.bypass_refusal;
         config.heartbeat = options.heartbeat;
         config.ends_sessions = true;
-        let sim = Coderd::new(config);
+        let sim = FakeCoderd::new(config);
         Self { url, sim }
     }
 
@@ -103,8 +101,7 @@ impl Site {
     /// How many daemons are connected with a key.
     pub fn connected(&self, key: &str) -> usize {
         let all = self.sim.daemons().into_iter();
-        all.filter(|it| it.connected && it.key.as_deref() == Some(key))
-            .count()
+        all.filter(|it| it.connected && it.key.as_deref() == Some(key)).count()
     }
 
     /// The times in which a daemon that was connected had no working key.

@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::claims::{leftover, proxy_leftover, proxy_unsettled, unsettled, wait_until_settled};
-use crate::lab::{
-    Around, Lab, NAMESPACE, OTHER_SECRET, SECRET, TEAM, minutes, on_box, seconds, until,
-};
+use crate::lab::{Around, Lab, NAMESPACE, OTHER_SECRET, SECRET, TEAM, minutes, on_box, seconds, until};
 use crate::objects::server;
 use crate::operator::Replica;
 use crate::site;
@@ -40,10 +38,7 @@ async fn delete_secret(lab: &Lab, name: &str) {
 async fn patch_secret(lab: &Lab, name: &str, patch: Value) {
     let params = PatchParams::default();
     let secrets = lab.secrets();
-    secrets
-        .patch(name, &params, &Patch::Merge(patch))
-        .await
-        .unwrap();
+    secrets.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
 }
 
 async fn delete_namespace(lab: &Lab) {
@@ -78,36 +73,22 @@ fn a_namespace_that_is_deleted_takes_its_keys_and_proxies_along() {
             .await
             .unwrap();
         delete_namespace(&lab).await;
-        let took = until(minutes(30), "the namespace is deleted", || {
-            namespace_is_gone(&lab)
-        })
-        .await;
+        let took = until(minutes(30), "the namespace is deleted", || namespace_is_gone(&lab)).await;
         println!("a namespace with a key and a proxy is deleted after {took:.0?}");
         assert!(lab.coderd.names().is_empty(), "{:?}", lab.coderd.names());
-        assert!(
-            lab.coderd.proxies().is_empty(),
-            "{:?}",
-            lab.coderd.proxies()
-        );
+        assert!(lab.coderd.proxies().is_empty(), "{:?}", lab.coderd.proxies());
     });
 }
 
 #[test]
 fn nothing_else_of_the_secret_is_touched() {
     on_box(2, |lab| async move {
-        patch_secret(
-            &lab,
-            SECRET,
-            json!({ "metadata": { "labels": { "a": "b" } } }),
-        )
-        .await;
+        patch_secret(&lab, SECRET, json!({ "metadata": { "labels": { "a": "b" } } })).await;
         let before = lab.stored_object("", "secrets", SECRET).unwrap();
         let _replica = lab.start_settled(&json!({})).await;
         assert!(has_finalizer(&lab, SECRET));
         lab.delete(TEAM).await;
-        wait_until_settled(minutes(20), || leftover(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(20), || leftover(&lab, TEAM)).await.unwrap();
         until(seconds(10), "the finalizer is removed", || {
             lacks_finalizer(&lab, SECRET)
         })
@@ -169,24 +150,13 @@ fn a_secret_that_is_deleted_waits_and_reports_why() {
         lab.put_secret("next", site::NEXT_TOKEN, &servers).await;
         let next = json!({ "spec": { "server": { "tokenSecretRef": { "name": "next" } } } });
         lab.edit(TEAM, &next).await;
-        until(minutes(2), "it is deleted", || {
-            finalizers(&lab, SECRET).is_none()
-        })
-        .await;
-        until(minutes(1), "the next Secret is kept", || {
-            has_finalizer(&lab, "next")
-        })
-        .await;
+        until(minutes(2), "it is deleted", || finalizers(&lab, SECRET).is_none()).await;
+        until(minutes(1), "the next Secret is kept", || has_finalizer(&lab, "next")).await;
         assert_eq!(lab.key_name(TEAM), key, "with the same key");
         delete_secret(&lab, "next").await;
         lab.delete(TEAM).await;
-        wait_until_settled(minutes(20), || leftover(&lab, TEAM))
-            .await
-            .unwrap();
-        until(seconds(10), "it is deleted", || {
-            finalizers(&lab, "next").is_none()
-        })
-        .await;
+        wait_until_settled(minutes(20), || leftover(&lab, TEAM)).await.unwrap();
+        until(seconds(10), "it is deleted", || finalizers(&lab, "next").is_none()).await;
     });
 }
 
@@ -194,8 +164,7 @@ fn a_secret_that_is_deleted_waits_and_reports_why() {
 fn a_former_servers_secret_is_kept_until_its_key_is_gone() {
     on_box(5, |lab| async move {
         let _replica = lab.start_settled(&json!({})).await;
-        lab.coderd
-            .fault(&json!({ "method": "DELETE", "status": 503 }));
+        lab.coderd.fault(&json!({ "method": "DELETE", "status": 503 }));
         lab.edit(TEAM, &json!({ "spec": { "server": server(&lab.other) } }))
             .await;
         sleep(minutes(20)).await;
@@ -203,14 +172,9 @@ fn a_former_servers_secret_is_kept_until_its_key_is_gone() {
         sleep(minutes(5)).await;
         assert!(has_finalizer(&lab, SECRET) && has_finalizer(&lab, OTHER_SECRET));
         lab.coderd.clear_faults();
-        wait_until_settled(minutes(30), || unsettled(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(30), || unsettled(&lab, TEAM)).await.unwrap();
         assert!(lab.coderd.names().is_empty());
-        until(minutes(1), "it is deleted", || {
-            finalizers(&lab, SECRET).is_none()
-        })
-        .await;
+        until(minutes(1), "it is deleted", || finalizers(&lab, SECRET).is_none()).await;
         assert!(has_finalizer(&lab, OTHER_SECRET));
     });
 }
@@ -231,12 +195,7 @@ fn a_finalizer_that_nothing_needs_is_swept() {
     for away in [true, false] {
         on_box(7, move |lab| async move {
             let replica = lab.start_settled(&json!({})).await;
-            patch_secret(
-                &lab,
-                OTHER_SECRET,
-                json!({ "metadata": { "finalizers": [FINALIZER] } }),
-            )
-            .await;
+            patch_secret(&lab, OTHER_SECRET, json!({ "metadata": { "finalizers": [FINALIZER] } })).await;
             until(seconds(10), "a finalizer that nothing needed", || {
                 lacks_finalizer(&lab, OTHER_SECRET)
             })
@@ -245,14 +204,10 @@ fn a_finalizer_that_nothing_needs_is_swept() {
                 replica.component.crash();
             }
             lab.delete(TEAM).await;
-            lab.edit(TEAM, &json!({ "metadata": { "finalizers": null } }))
-                .await;
+            lab.edit(TEAM, &json!({ "metadata": { "finalizers": null } })).await;
             until(seconds(10), "it is deleted", || !lab.exists(TEAM)).await;
             let next = away.then(|| Replica::start(&lab, "second"));
-            until(minutes(2), "the finalizer is removed", || {
-                lacks_finalizer(&lab, SECRET)
-            })
-            .await;
+            until(minutes(2), "the finalizer is removed", || lacks_finalizer(&lab, SECRET)).await;
             drop(next);
         });
     }
@@ -271,9 +226,7 @@ fn a_finalizer_from_a_backup_is_released_in_a_deletion() {
         let _next = Replica::start(&lab, "second");
         delete_secret(&lab, SECRET).await;
         lab.delete(TEAM).await;
-        wait_until_settled(minutes(20), || leftover(&lab, TEAM))
-            .await
-            .unwrap();
+        wait_until_settled(minutes(20), || leftover(&lab, TEAM)).await.unwrap();
         let released = || finalizers(&lab, SECRET).is_none();
         until(minutes(2), "the Secret is gone", released).await;
     });
@@ -295,11 +248,7 @@ fn what_is_left_is_reported_in_a_namespace_that_goes_and_the_way_out_works() {
         sleep(minutes(30)).await;
         for (said, what, command) in [
             (lab.condition(TEAM, "Ready"), &*key, "cprov -n coder team"),
-            (
-                lab.proxy_condition("near", "Ready"),
-                "proxy near",
-                "cwp -n coder near",
-            ),
+            (lab.proxy_condition("near", "Ready"), "proxy near", "cwp -n coder near"),
         ] {
             assert_eq!(said.reason, "Deleting", "{said:?}");
             let told = &said.message;
@@ -308,12 +257,8 @@ fn what_is_left_is_reported_in_a_namespace_that_goes_and_the_way_out_works() {
             assert!(told.ends_with(&command), "{told}");
         }
         lab.annotate(TEAM, "coder.aplomb.dev/abandon", "true").await;
-        let abandon =
-            json!({ "metadata": { "annotations": { "coder.aplomb.dev/abandon": "true" } } });
+        let abandon = json!({ "metadata": { "annotations": { "coder.aplomb.dev/abandon": "true" } } });
         lab.edit_proxy("near", &abandon).await;
-        until(minutes(5), "the namespace is deleted", || {
-            namespace_is_gone(&lab)
-        })
-        .await;
+        until(minutes(5), "the namespace is deleted", || namespace_is_gone(&lab)).await;
     });
 }

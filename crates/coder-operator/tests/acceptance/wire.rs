@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use aplomb_fake_services::coderd::Coderd;
+use aplomb_fake_services::coderd::FakeCoderd;
 use aplomb_http_client::{BoxError, Transport};
 use aplomb_simulation::Process;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub enum Flaw {
 /// The servers by their hosts.
 #[derive(Clone)]
 pub struct Wire {
-    hosts: Arc<[(String, Coderd)]>,
+    hosts: Arc<[(String, FakeCoderd)]>,
     sent: Sent,
     wake: Arc<Notify>,
     flaw: Flaw,

@@ -83,9 +83,7 @@ pub(super) fn axis_seconds(timeline: &Value, now: &str) -> f64 {
         Ok(stages) => stages.collect(),
         Err(_) => Vec::new(),
     };
-    let proven = stages
-        .iter()
-        .any(|it| attribute(it, "name").as_str() == Some("proven"));
+    let proven = stages.iter().any(|it| attribute(it, "name").as_str() == Some("proven"));
     let offsets = stages
         .iter()
         .map(|it| f64::try_from(attribute(it, "offset")).unwrap_or(0.0));
@@ -125,15 +123,7 @@ mod tests {
         let said: Vec<String> = [0.0004, 0.4119, 3.21, 59.0, 250.0, 3600.0, 270_000.0]
             .map(format_duration)
             .into();
-        let want = [
-            "under 1 ms",
-            "412 ms",
-            "3.2 s",
-            "59 s",
-            "4 min 10 s",
-            "1 h",
-            "3 d 3 h",
-        ];
+        let want = ["under 1 ms", "412 ms", "3.2 s", "59 s", "4 min 10 s", "1 h", "3 d 3 h"];
         assert_eq!(said, want);
     }
 
@@ -161,9 +151,6 @@ mod tests {
             seconds_since("2026-01-01T00:00:00Z", "2026-01-01T00:01:05Z"),
             "1 min 5 s"
         );
-        assert_eq!(
-            seconds_since("2026-01-01T00:00:00Z", "2026-01-01T00:00:03.7Z"),
-            "3 s"
-        );
+        assert_eq!(seconds_since("2026-01-01T00:00:00Z", "2026-01-01T00:00:03.7Z"), "3 s");
     }
 }

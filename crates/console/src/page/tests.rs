@@ -27,10 +27,7 @@ fn every_part_is_on_the_page() {
         "operators",
         "objects",
     ] {
-        assert!(
-            main.contains(&format!("<section id=\"{part}\"")),
-            "{part} is missing"
-        );
+        assert!(main.contains(&format!("<section id=\"{part}\"")), "{part} is missing");
     }
     assert!(main.contains("data-light=\"amber\" data-stage=\"childrenWritten\""));
     assert!(main.contains("3 conflicts"));
@@ -41,13 +38,10 @@ fn every_part_is_on_the_page() {
 #[test]
 fn rows_have_the_attributes_that_scripts_read() {
     let main = render_overview(&fixture::status()).expect("a page");
-    let row =
-        "data-kind=\"HTTPProxy\" data-namespace=\"default\" data-name=\"api\" data-version=\"812\"";
+    let row = "data-kind=\"HTTPProxy\" data-namespace=\"default\" data-name=\"api\" data-version=\"812\"";
     assert!(main.contains(&format!("<tr id=\"row-httpproxies-default-api\" {row}>")));
     assert!(main.contains("<td data-column=\"Ready\">True</td>"));
-    assert!(main.contains(&format!(
-        "<li class=\"tunnel\" id=\"tunnel-default-api\" {row}>"
-    )));
+    assert!(main.contains(&format!("<li class=\"tunnel\" id=\"tunnel-default-api\" {row}>")));
 }
 
 #[test]
@@ -60,11 +54,7 @@ fn hostile_names_and_messages_are_escaped() {
     objects.insert("HTTPProxy", vec![tunnel]);
     let main = render_overview(&status_of(&objects)).expect("a page");
     let page = render_document("<script>", main, "/events?of=\"><script>").expect("a page");
-    assert_eq!(
-        page.matches("<script").count(),
-        1,
-        "a script other than ours"
-    );
+    assert_eq!(page.matches("<script").count(), 1, "a script other than ours");
     assert!(!page.contains("<img"));
     assert!(page.contains("&lt;script&gt;alert(2)"));
 }
@@ -79,14 +69,7 @@ fn nothing_secret_is_on_the_page() {
 fn nothing_is_inline_and_nothing_is_external() {
     let main = render_overview(&fixture::status()).expect("a page");
     let page = render_document("Aplomb", main, "/events").expect("a page");
-    for word in [
-        " style=",
-        " onclick=",
-        "<style",
-        "http://",
-        "//cdn",
-        "javascript:",
-    ] {
+    for word in [" style=", " onclick=", "<style", "http://", "//cdn", "javascript:"] {
         assert!(!page.contains(word), "{word}");
     }
 }

@@ -41,12 +41,7 @@ pub(super) async fn serve_events(State(console): State<ConsoleState>, uri: Uri) 
     let asked = uri.query().and_then(|it| it.strip_prefix("of="));
     let Ok(place) = console.0.readers.clone().try_acquire_owned() else {
         let full = "too many live pages; reload to refresh\n";
-        return (
-            StatusCode::SERVICE_UNAVAILABLE,
-            response_headers("text/plain"),
-            full,
-        )
-            .into_response();
+        return (StatusCode::SERVICE_UNAVAILABLE, response_headers("text/plain"), full).into_response();
     };
     let reader = Reader {
         changed: console.0.sources.subscribe(),
@@ -56,9 +51,7 @@ pub(super) async fn serve_events(State(console): State<ConsoleState>, uri: Uri) 
         _permit: place,
     };
     let mut response = Sse::new(event_stream(reader)).into_response();
-    response
-        .headers_mut()
-        .extend(response_headers("text/event-stream"));
+    response.headers_mut().extend(response_headers("text/event-stream"));
     response
 }
 

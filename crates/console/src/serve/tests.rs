@@ -39,11 +39,7 @@ impl DataSources for Fixed {
 
 fn console(changes: &watch::Sender<u64>, ends: &CancellationToken) -> Router {
     let clock = Clock::new(fixture::fixture_time);
-    router(ConsoleState::from_sources(
-        Fixed(changes.clone()),
-        clock,
-        ends.clone(),
-    ))
+    router(ConsoleState::from_sources(Fixed(changes.clone()), clock, ends.clone()))
 }
 
 async fn send_request(method: Method, path: &str) -> Response {
@@ -64,12 +60,7 @@ async fn text(response: Response) -> String {
 
 #[tokio::test]
 async fn every_endpoint_is_read_only() {
-    for path in [
-        "/",
-        "/status.json",
-        "/events",
-        "/trace/HTTPProxy/default/shop",
-    ] {
+    for path in ["/", "/status.json", "/events", "/trace/HTTPProxy/default/shop"] {
         for method in [
             Method::POST,
             Method::PUT,
@@ -160,10 +151,7 @@ async fn a_live_page_is_sent_at_once_on_a_change_and_every_second() {
         "{third:?}"
     );
     ends.cancel();
-    assert!(
-        events.next().await.is_none(),
-        "the stream ends with its server"
-    );
+    assert!(events.next().await.is_none(), "the stream ends with its server");
 }
 
 #[tokio::test]

@@ -36,10 +36,7 @@ impl TraceSubject {
     }
 }
 
-pub(super) async fn serve_trace(
-    State(console): State<ConsoleState>,
-    Path(path): Path<String>,
-) -> Response {
+pub(super) async fn serve_trace(State(console): State<ConsoleState>, Path(path): Path<String>) -> Response {
     let (path, json) = match path.strip_suffix(".json") {
         Some(bare) => (bare, true),
         None => (&*path, false),
@@ -56,7 +53,6 @@ pub(super) async fn serve_trace(
     let tree = &story.trace.tree;
     let title = format!("{} {}", tree.kind, tree.name);
     let main = page::render_story(&story);
-    let page =
-        main.and_then(|main| page::render_document(&title, main, &format!("/events?of={path}")));
+    let page = main.and_then(|main| page::render_document(&title, main, &format!("/events?of={path}")));
     render_response("text/html; charset=utf-8", page)
 }

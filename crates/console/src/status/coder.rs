@@ -2,9 +2,7 @@
 //!
 //! A key here is a name and an age. Its value is in a Secret that is not read here.
 
-use aplomb_api::coder::{
-    CoderProvisionerStatus, CoderWorkspaceProxyStatus, RateLimited, RotationStatus,
-};
+use aplomb_api::coder::{CoderProvisionerStatus, CoderWorkspaceProxyStatus, RateLimited, RotationStatus};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -108,10 +106,7 @@ fn provisioner_row(object: &Value) -> ProvisionerRow {
     let said: CoderProvisionerStatus = parse_status(object);
     let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
     let RotationStatus {
-        sequence,
-        reason,
-        last,
-        ..
+        sequence, reason, last, ..
     } = said.rotation;
     let key = said.key.map(|it| KeyRow {
         name: it.name,
@@ -139,11 +134,7 @@ fn provisioner_row(object: &Value) -> ProvisionerRow {
 }
 
 pub(super) fn proxy_rows(objects: &ObjectMap) -> Vec<ProxyRow> {
-    objects
-        .of_kind("CoderWorkspaceProxy")
-        .iter()
-        .map(proxy_row)
-        .collect()
+    objects.of_kind("CoderWorkspaceProxy").iter().map(proxy_row).collect()
 }
 
 fn proxy_row(object: &Value) -> ProxyRow {

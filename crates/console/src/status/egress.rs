@@ -90,11 +90,7 @@ pub struct BudgetRow {
 }
 
 pub(super) fn egress_rows(objects: &ObjectMap) -> Vec<EgressRow> {
-    objects
-        .of_kind("StableEgress")
-        .iter()
-        .map(egress_row)
-        .collect()
+    objects.of_kind("StableEgress").iter().map(egress_row).collect()
 }
 
 fn egress_row(object: &Value) -> EgressRow {
@@ -122,9 +118,7 @@ fn egress_row(object: &Value) -> EgressRow {
 
 fn node_rows(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeRow> {
     let active = said.active_node.as_deref();
-    let moved = last
-        .into_iter()
-        .flat_map(|it| [it.from.as_deref(), Some(&*it.to)]);
+    let moved = last.into_iter().flat_map(|it| [it.from.as_deref(), Some(&*it.to)]);
     let suspects = said.suspects.iter().map(|it| Some(&*it.node));
     let names = [active].into_iter().chain(suspects).chain(moved).flatten();
     let mut nodes: Vec<NodeRow> = Vec::new();

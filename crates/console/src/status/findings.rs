@@ -87,10 +87,7 @@ fn object_finding(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> 
         "Connector" if !is_online(object) => ("Online", false),
         // Its agent runs, but its class does not exist or has a relay that is not a URL.
         "Connector" => ("Ready", !is_refused(object)),
-        _ => (
-            "Ready",
-            HealthColor::from_object(object) == HealthColor::Green,
-        ),
+        _ => ("Ready", HealthColor::from_object(object) == HealthColor::Green),
     };
     if well {
         return None;
@@ -112,15 +109,11 @@ fn object_finding(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> 
     let since = said.and_then(transition_time);
     let severity = match HealthColor::from_object(object) {
         _ if going => FindingSeverity::Warning,
-        _ if reason.starts_with("Connector") && is_released(object, "ConnectorOnline") => {
-            FindingSeverity::Notice
-        }
+        _ if reason.starts_with("Connector") && is_released(object, "ConnectorOnline") => FindingSeverity::Notice,
         _ if kind == "Connector" && is_released(object, "Online") => FindingSeverity::Notice,
         _ if reason == "ScaledToZero" => FindingSeverity::Notice,
         _ if needs_user_action(kind, &reason) => FindingSeverity::Warning,
-        HealthColor::Amber { .. } if !lasts_longer(since, alert_delay(kind), at) => {
-            FindingSeverity::Warning
-        }
+        HealthColor::Amber { .. } if !lasts_longer(since, alert_delay(kind), at) => FindingSeverity::Warning,
         _ => FindingSeverity::Error,
     };
     Some(Finding {
@@ -149,8 +142,7 @@ fn is_released(object: &Value, said: &str) -> bool {
 
 /// Prefixes of HTTPProxy reasons that blame the agent, origin, hostname or certificate, not the platform.
 /// The alert `TunnelNotProven` excludes the same.
-const TENANT_REASON_PREFIXES: [&str; 5] =
-    ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
+const TENANT_REASON_PREFIXES: [&str; 5] = ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
 
 /// Reasons of the Coder kinds that only have alerts of severity warning: `CoderKeyNotReady`,
 /// `CoderTokenRejected`, `CoderServerUnreachable` and `CoderRateLimited`.
@@ -185,9 +177,7 @@ const CODER_USER_REASONS: [&str; 24] = [
 fn needs_user_action(kind: &str, reason: &str) -> bool {
     match kind {
         "Connector" => reason != "NotObserved",
-        "HTTPProxy" => TENANT_REASON_PREFIXES
-            .iter()
-            .any(|start| reason.starts_with(start)),
+        "HTTPProxy" => TENANT_REASON_PREFIXES.iter().any(|start| reason.starts_with(start)),
         "CoderProvisioner" | "CoderWorkspaceProxy" => CODER_USER_REASONS.contains(&reason),
         _ => false,
     }
@@ -220,24 +210,14 @@ fn threat_findings(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     let limited = limited.and_then(|it| it.parse().ok());
     if lasts_longer(limited, SignedDuration::from_mins(30), at) {
         let message = "the server rejects calls with its rate limit".to_owned();
-        told.push((
-            FindingSeverity::Warning,
-            "RateLimited".to_owned(),
-            message,
-            limited,
-        ));
+        told.push((FindingSeverity::Warning, "RateLimited".to_owned(), message, limited));
     }
     // Ready keeps its last proven value, so a rejected call does not show in it.
     let refused = find_condition(object, "Reconciling");
     let refused = refused.filter(|it| it["status"] == "True" && it["reason"] == "Forbidden");
     told.extend(refused.map(|it| {
         let (reason, message) = (value_text(&it["reason"]), value_text(&it["message"]));
-        (
-            FindingSeverity::Warning,
-            reason,
-            message,
-            transition_time(it),
-        )
+        (FindingSeverity::Warning, reason, message, transition_time(it))
     }));
     told.into_iter().map(finding).collect()
 }
@@ -285,13 +265,7 @@ fn condition_severity(condition: &Value, at: Timestamp) -> Option<FindingSeverit
             Some(FindingSeverity::Warning)
         }
         // A hold this old may have been forgotten.
-        ("Held", "True", _)
-            if lasts_longer(
-                transition_time(condition),
-                SignedDuration::from_hours(24),
-                at,
-            ) =>
-        {
+        ("Held", "True", _) if lasts_longer(transition_time(condition), SignedDuration::from_hours(24), at) => {
             Some(FindingSeverity::Warning)
         }
         ("Held", "True", _) => Some(FindingSeverity::Notice),
@@ -347,10 +321,7 @@ fn process_findings(status: &Overview) -> Vec<Finding> {
             Some(left) => ("Closed", format!("no calls are allowed for {left:.0} s")),
             None if is_nearly_empty(budget) => {
                 let left = budget.available;
-                (
-                    "Low",
-                    format!("{left:.0} calls left, some reserved for urgent calls"),
-                )
+                ("Low", format!("{left:.0} calls left, some reserved for urgent calls"))
             }
             None => return None,
         };
@@ -360,8 +331,7 @@ fn process_findings(status: &Overview) -> Vec<Finding> {
     let queues = status.queues.iter().flat_map(|queue| {
         let quarantined = queue.quarantined.iter();
         quarantined.map(|key| {
-            let message =
-                format!("reconcile of {key} keeps failing; stopped until its spec changes");
+            let message = format!("reconcile of {key} keeps failing; stopped until its spec changes");
             finding(
                 FindingSeverity::Error,
                 "Queue",

@@ -97,10 +97,7 @@ pub(super) fn find_condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Va
 
 /// When the object was created.
 pub(super) fn creation_time(object: &Value) -> Option<Timestamp> {
-    object["metadata"]["creationTimestamp"]
-        .as_str()?
-        .parse()
-        .ok()
+    object["metadata"]["creationTimestamp"].as_str()?.parse().ok()
 }
 
 pub(super) fn value_text(value: &Value) -> String {

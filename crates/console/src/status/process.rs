@@ -208,10 +208,7 @@ fn budget_row(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
     };
     let reserve: f64 = snapshot.lanes.iter().map(|it| it.reserve).sum();
     // A lane counts the shared calls in addition to its own reserve.
-    let shared = snapshot
-        .lanes
-        .first()
-        .map_or(0.0, |it| it.tokens - it.reserve);
+    let shared = snapshot.lanes.first().map_or(0.0, |it| it.tokens - it.reserve);
     LimiterRow {
         operator: operator.to_owned(),
         target: snapshot.target.clone(),

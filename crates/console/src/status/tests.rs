@@ -21,12 +21,7 @@ fn json_round_trips() {
 #[test]
 fn nothing_secret_and_nothing_of_a_spec_is_in_it() {
     let text = serde_json::to_string(&fixture::status()).expect("JSON");
-    for word in [
-        fixture::SECRET,
-        "coder-token",
-        "tokenSecretRef",
-        "annotations",
-    ] {
+    for word in [fixture::SECRET, "coder-token", "tokenSecretRef", "annotations"] {
         assert!(!text.contains(word), "{word} is in the status");
     }
 }
@@ -55,12 +50,7 @@ fn a_tunnel_has_its_stages_and_conflict_winners() {
     let winners: Vec<Option<&str>> = marks.iter().map(|it| it.winner.as_deref()).collect();
     assert_eq!(
         winners,
-        [
-            Some("kubectl-edit"),
-            Some("cert-manager"),
-            Some("kubectl-edit"),
-            None
-        ]
+        [Some("kubectl-edit"), Some("cert-manager"), Some("kubectl-edit"), None]
     );
     assert_eq!(marks[3].class, "Throttled");
     assert_eq!(to_millis(marks[3].offset), 230);
@@ -98,11 +88,7 @@ fn a_move_has_every_stage() {
         ("labelled", 22_900),
     ];
     assert_eq!(stages, want);
-    let names: Vec<(&str, bool)> = egress
-        .nodes
-        .iter()
-        .map(|it| (&*it.name, it.active))
-        .collect();
+    let names: Vec<(&str, bool)> = egress.nodes.iter().map(|it| (&*it.name, it.active)).collect();
     assert_eq!(names, [("gateway-b", true), ("gateway-a", false)]);
 }
 
@@ -194,10 +180,7 @@ fn a_hold_is_a_notice_until_it_is_overdue() {
         word(FindingSeverity::Notice)
     );
     held["status"]["conditions"][1]["lastTransitionTime"] = "2026-11-14T11:59:00Z".into();
-    assert_eq!(
-        findings_for("StableEgress", held),
-        word(FindingSeverity::Warning)
-    );
+    assert_eq!(findings_for("StableEgress", held), word(FindingSeverity::Warning));
 }
 
 #[test]
@@ -212,10 +195,7 @@ fn an_agent_that_was_stopped_is_a_notice_and_one_that_is_lost_a_warning() {
         let want = [(severity, "ConnectorOffline".to_owned())];
         assert_eq!(findings_for("HTTPProxy", tunnel), want, "{reason}");
         let connector = egress_with(&[("Online", "False", reason)]);
-        assert_eq!(
-            findings_for("Connector", connector),
-            [(severity, reason.to_owned())]
-        );
+        assert_eq!(findings_for("Connector", connector), [(severity, reason.to_owned())]);
     }
     let released = Overview {
         findings: vec![Finding {
@@ -252,51 +232,23 @@ fn an_api_server_refusal_is_a_warning_regardless_of_ready() {
 #[test]
 fn a_pending_object_is_an_error_once_its_alert_would_fire() {
     let way = |reason: &str, since: &str| {
-        let mut tunnel = egress_with(&[
-            ("Ready", "False", reason),
-            ("Reconciling", "True", "Pending"),
-        ]);
+        let mut tunnel = egress_with(&[("Ready", "False", reason), ("Reconciling", "True", "Pending")]);
         tunnel["status"]["conditions"][0]["lastTransitionTime"] = since.into();
         findings_for("HTTPProxy", tunnel)[0].0
     };
-    assert_eq!(
-        way("Pending", "2026-11-15T11:58:30Z"),
-        FindingSeverity::Warning
-    );
-    assert_eq!(
-        way("Pending", "2026-11-15T11:58:00Z"),
-        FindingSeverity::Error
-    );
-    for reason in [
-        "OriginUnreachable",
-        "CertificateMissing",
-        "HostnameInUse",
-        "Invalid",
-    ] {
-        assert_eq!(
-            way(reason, "2026-11-15T10:00:00Z"),
-            FindingSeverity::Warning
-        );
+    assert_eq!(way("Pending", "2026-11-15T11:58:30Z"), FindingSeverity::Warning);
+    assert_eq!(way("Pending", "2026-11-15T11:58:00Z"), FindingSeverity::Error);
+    for reason in ["OriginUnreachable", "CertificateMissing", "HostnameInUse", "Invalid"] {
+        assert_eq!(way(reason, "2026-11-15T10:00:00Z"), FindingSeverity::Warning);
     }
 }
 
 #[test]
 fn a_server_of_coder_that_refuses_is_a_warning_and_lost_daemons_are_an_error() {
-    let one = |kind: &str, reason: &str| {
-        findings_for(kind, egress_with(&[("Ready", "False", reason)]))[0].0
-    };
-    assert_eq!(
-        one("CoderProvisioner", "TokenRejected"),
-        FindingSeverity::Warning
-    );
-    assert_eq!(
-        one("CoderProvisioner", "NoneConnected"),
-        FindingSeverity::Error
-    );
-    assert_eq!(
-        one("CoderWorkspaceProxy", "Unhealthy"),
-        FindingSeverity::Error
-    );
+    let one = |kind: &str, reason: &str| findings_for(kind, egress_with(&[("Ready", "False", reason)]))[0].0;
+    assert_eq!(one("CoderProvisioner", "TokenRejected"), FindingSeverity::Warning);
+    assert_eq!(one("CoderProvisioner", "NoneConnected"), FindingSeverity::Error);
+    assert_eq!(one("CoderWorkspaceProxy", "Unhealthy"), FindingSeverity::Error);
     // As spec.replicas requests.
     let none = one("CoderWorkspaceProxy", "ScaledToZero");
     assert_eq!(none, FindingSeverity::Notice);
@@ -325,10 +277,7 @@ fn a_budget_of_an_hour_is_found_when_little_is_left() {
     };
     assert!(low(1.0, 3600.0, 360.0) && low(1.0, 3600.0, 0.0));
     assert!(!low(1.0, 3600.0, 361.0));
-    assert!(
-        !low(20.0, 100.0, 0.0),
-        "a limit that refills in seconds is not low"
-    );
+    assert!(!low(20.0, 100.0, 0.0), "a limit that refills in seconds is not low");
 }
 
 #[test]
@@ -365,15 +314,11 @@ fn a_proof_of_an_older_spec_is_a_finding() {
 
 #[test]
 fn an_agent_that_exposes_too_little_is_a_warning_with_a_remedy() {
-    let message =
-        "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
+    let message = "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
     // Whether or not it was ever proven.
     for proven in [true, false] {
         let mut hidden = fixture::proven("api");
-        let ready = hidden["status"]["conditions"]
-            .as_array_mut()
-            .into_iter()
-            .flatten();
+        let ready = hidden["status"]["conditions"].as_array_mut().into_iter().flatten();
         for ready in ready.filter(|it| it["type"] == "Ready") {
             ready["status"] = json!("False");
             (ready["reason"], ready["message"]) = (json!("OriginNotExposed"), json!(message));
@@ -393,10 +338,7 @@ fn an_agent_that_exposes_too_little_is_a_warning_with_a_remedy() {
             panic!("{:?}", status.findings);
         };
         assert_eq!(found.severity, FindingSeverity::Warning);
-        assert_eq!(
-            (&*found.reason, &*found.message),
-            ("OriginNotExposed", message)
-        );
+        assert_eq!((&*found.reason, &*found.message), ("OriginNotExposed", message));
     }
 }
 
@@ -423,14 +365,8 @@ fn folded_conflicts_are_counted_once_per_winner() {
         line(49, object("kubectl-edit")),
     ];
     let marks = pushback_marks(&lines, fixture::fixture_time());
-    let told: Vec<(u64, Option<&str>)> = marks
-        .iter()
-        .map(|it| (it.times, it.winner.as_deref()))
-        .collect();
-    assert_eq!(
-        told,
-        [(1, None), (49, Some("kubectl-edit")), (150, Some("other"))]
-    );
+    let told: Vec<(u64, Option<&str>)> = marks.iter().map(|it| (it.times, it.winner.as_deref())).collect();
+    assert_eq!(told, [(1, None), (49, Some("kubectl-edit")), (150, Some("other"))]);
 }
 
 #[test]
@@ -460,9 +396,7 @@ fn alerts() -> Vec<(String, String, String)> {
         let severity = rest.lines().next().unwrap_or_default();
         (name.to_owned(), severity.to_owned(), expr.to_owned())
     };
-    let all = RULES
-        .iter()
-        .flat_map(|text| text.split("- alert: ").skip(1));
+    let all = RULES.iter().flat_map(|text| text.split("- alert: ").skip(1));
     all.map(of).collect()
 }
 
@@ -487,9 +421,7 @@ fn reasons_for_which_no_alert_or_a_warning_fires_are_no_errors() {
     for (name, _, expr) in alerts() {
         let (kind, matcher) = match &*name {
             "TunnelNotProven" => ("HTTPProxy", "reason!~\""),
-            "CoderKeyNotReady" | "CoderTokenRejected" | "CoderServerUnreachable" => {
-                ("CoderProvisioner", "reason=~\"")
-            }
+            "CoderKeyNotReady" | "CoderTokenRejected" | "CoderServerUnreachable" => ("CoderProvisioner", "reason=~\""),
             _ => continue,
         };
         let (_, reasons) = expr.split_once(matcher).expect("it names reasons");

@@ -7,9 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{
-    ObjectMap, ObjectName, creation_time, find_condition, parse_status, value_text,
-};
+use super::objects::{ObjectMap, ObjectName, creation_time, find_condition, parse_status, value_text};
 use crate::health::{HealthColor, STAGES};
 
 /// A tunnel.
@@ -102,10 +100,7 @@ pub struct ConnectorRow {
     pub offline_since: Option<Timestamp>,
 }
 
-pub(super) fn tunnel_rows(
-    objects: &ObjectMap,
-    journal: &dyn Fn(&ObjectRef) -> Vec<JournalLine>,
-) -> Vec<TunnelRow> {
+pub(super) fn tunnel_rows(objects: &ObjectMap, journal: &dyn Fn(&ObjectRef) -> Vec<JournalLine>) -> Vec<TunnelRow> {
     let tunnel = |object: &Value| {
         let name = ObjectName::from_object(object);
         let lines = journal(&name.object_ref("HTTPProxy"));
@@ -130,9 +125,7 @@ pub(super) fn tunnel_rows(
 pub(crate) fn timeline_row(object: &Value, lines: &[JournalLine]) -> TimelineRow {
     let said = &object["status"]["timeline"];
     let moment = |name: &str| said[name].as_str()?.parse::<Timestamp>().ok();
-    let reached = STAGES
-        .iter()
-        .filter_map(|name| Some((*name, moment(name)?)));
+    let reached = STAGES.iter().filter_map(|name| Some((*name, moment(name)?)));
     let mut reached: Vec<(&str, Timestamp)> = reached.collect();
     // Stages are sorted by time, not by name: a tunnel may be proven by an agent that was there before
     // its gateway has acknowledged.

@@ -91,21 +91,10 @@ mod tests {
         let object = json!({ "a": { "b": [
             { "type": "Ready", "status": "True" }, { "type": "Online", "status": "False" },
         ] } });
-        let said = |path: &str| {
-            ColumnPath::parse(path)
-                .expect(path)
-                .find_first(&object)
-                .cloned()
-        };
+        let said = |path: &str| ColumnPath::parse(path).expect(path).find_first(&object).cloned();
         assert_eq!(said(".a.b[1].type"), Some(json!("Online")));
-        assert_eq!(
-            said(".a.b[?(@.type=='Online')].status"),
-            Some(json!("False"))
-        );
-        assert_eq!(
-            said(".a.b[?(@.type==\"Ready\")].status"),
-            Some(json!("True"))
-        );
+        assert_eq!(said(".a.b[?(@.type=='Online')].status"), Some(json!("False")));
+        assert_eq!(said(".a.b[?(@.type==\"Ready\")].status"), Some(json!("True")));
         assert_eq!(said(".a.b[?(@.type=='Other')].status"), None);
         assert_eq!(said(".a.c.d"), None);
         assert_eq!(said(".a.b[7]"), None);

@@ -117,8 +117,5 @@ fn parse_column(declared: CustomResourceColumnDefinition) -> (TableColumn, Colum
         type_: declared.type_,
         priority: declared.priority.unwrap_or_default(),
     };
-    (
-        column,
-        path.expect("every column of ours has a simple path"),
-    )
+    (column, path.expect("every column of ours has a simple path"))
 }

@@ -33,10 +33,7 @@ fn find_one(word: &str) -> KindInfo {
 fn a_row_has_the_cells_of_the_definition_and_the_identity_of_its_object() {
     let table = find_one("seg").build_table([&egress()], test_time());
     let row = &table.rows[0];
-    assert_eq!(
-        (row.uid.as_str(), row.resource_version.as_str()),
-        ("u", "7")
-    );
+    assert_eq!((row.uid.as_str(), row.resource_version.as_str()), ("u", "7"));
     assert_eq!((row.generation, row.namespace.as_deref()), (2, None));
     assert_eq!(table.cell(row, "Ready"), Some("True"));
     assert_eq!(table.cell(row, "Last-Move"), Some(""));
@@ -71,9 +68,7 @@ fn a_namespace_is_shown_where_there_are_any() {
     assert!(cluster.to_text(&style).starts_with("NAME "));
     let mut tunnel = egress();
     tunnel["metadata"]["namespace"] = json!("team");
-    let text = find_one("hp")
-        .build_table([&tunnel], test_time())
-        .to_text(&style);
+    let text = find_one("hp").build_table([&tunnel], test_time()).to_text(&style);
     assert!(text.starts_with("NAMESPACE   NAME "), "{text}");
     assert!(text.contains("\nteam        web "), "{text}");
 }
@@ -90,22 +85,13 @@ fn rows_are_in_the_order_of_their_names() {
 fn a_streamed_row_keeps_to_the_columns_above_it() {
     let mut layout = TableLayout::default();
     let line = |cells: [&str; 2]| vec![cells.map(str::to_owned).to_vec()];
-    assert_eq!(
-        layout.format_lines(&line(["a-long-name", "x"])),
-        "a-long-name   x\n"
-    );
+    assert_eq!(layout.format_lines(&line(["a-long-name", "x"])), "a-long-name   x\n");
     assert_eq!(layout.format_lines(&line(["b", "x"])), "b             x\n");
 }
 
 #[test]
 fn kinds_are_known_by_every_name_they_have() {
-    for word in [
-        "httpproxies",
-        "httpproxy",
-        "HTTPProxy",
-        "hp",
-        "httpproxies.aplomb.dev",
-    ] {
+    for word in ["httpproxies", "httpproxy", "HTTPProxy", "hp", "httpproxies.aplomb.dev"] {
         let found: Vec<String> = find_by_name(word).into_iter().map(|it| it.kind).collect();
         assert_eq!(found, ["HTTPProxy"], "{word}");
     }
@@ -118,8 +104,5 @@ fn kinds_are_known_by_every_name_they_have() {
 fn a_table_survives_its_json() {
     let table = find_one("seg").build_table([&egress()], test_time());
     let text = serde_json::to_string(&table).expect("JSON");
-    assert_eq!(
-        serde_json::from_str::<ObjectTable>(&text).expect("a table"),
-        table
-    );
+    assert_eq!(serde_json::from_str::<ObjectTable>(&text).expect("a table"), table);
 }

@@ -52,12 +52,7 @@ fn title_cells(columns: &[TableColumn], namespaces: bool, style: &TableStyle) ->
     first.into_iter().chain(titles).collect()
 }
 
-fn row_cells(
-    columns: &[TableColumn],
-    row: &TableRow,
-    namespaces: bool,
-    style: &TableStyle,
-) -> Vec<String> {
+fn row_cells(columns: &[TableColumn], row: &TableRow, namespaces: bool, style: &TableStyle) -> Vec<String> {
     let first = namespaces.then(|| row.namespace.clone().unwrap_or_default());
     let cells = columns.iter().zip(&row.cells).enumerate();
     let shown = cells.filter(|(_, (column, _))| is_shown(column, style));
@@ -79,11 +74,7 @@ impl TableLayout {
     }
 
     /// The same, where `paint` colors the cell of a line and a column; color codes do not count as width.
-    pub fn format_painted(
-        &mut self,
-        lines: &[Vec<String>],
-        paint: impl Fn(usize, usize, &str) -> String,
-    ) -> String {
+    pub fn format_painted(&mut self, lines: &[Vec<String>], paint: impl Fn(usize, usize, &str) -> String) -> String {
         self.widen_columns(lines);
         let mut text = String::new();
         for (n, line) in lines.iter().enumerate() {

@@ -36,9 +36,7 @@ fn readings(leases: Vec<Value>, tunnels: Vec<Value>) -> ScreenData {
 
 fn texts(status: &Overview) -> String {
     let all = sections(status);
-    all.iter()
-        .map(|lines| crate::table::align_columns(lines))
-        .collect()
+    all.iter().map(|lines| crate::table::align_columns(lines)).collect()
 }
 
 #[test]
@@ -75,11 +73,7 @@ fn a_reachable_operator_is_not_repeated_from_its_lease() {
 fn unready_objects_have_reasons_and_the_lost_leader_is_first() {
     let old = lease("aplomb-tunnel", "pod-1", "2026-01-01T00:00:00.000000Z");
     let status = merge_overview(&readings(vec![old], vec![tunnel("False")]), at());
-    let reasons: Vec<&str> = status
-        .findings
-        .iter()
-        .map(|it| it.reason.as_str())
-        .collect();
+    let reasons: Vec<&str> = status.findings.iter().map(|it| it.reason.as_str()).collect();
     assert!(
         reasons.contains(&"NobodyLeads") && reasons.contains(&"ConnectorOffline"),
         "{reasons:?}"

@@ -15,10 +15,7 @@ pub fn sections(status: &Overview) -> Vec<TextSection> {
         format_section(BUDGETS, status.budgets.iter().flat_map(budget_rows)),
         format_section(QUEUES, status.queues.iter().map(queue_row)),
         format_section(OBJECTS, object_rows(status).into_iter()),
-        format_section(
-            FINDINGS,
-            status.findings.iter().map(|it| finding_row(it, status)),
-        ),
+        format_section(FINDINGS, status.findings.iter().map(|it| finding_row(it, status))),
     ];
     all.into_iter().filter(|lines| lines.len() > 1).collect()
 }
@@ -32,14 +29,7 @@ const OPERATORS: &[&str] = &[
     "UPTIME",
     "HEALTH",
 ];
-const WATCHES: &[&str] = &[
-    "WATCH",
-    "OPERATOR",
-    "SYNCED",
-    "OBJECTS",
-    "LAST-EVENT",
-    "TROUBLE",
-];
+const WATCHES: &[&str] = &["WATCH", "OPERATOR", "SYNCED", "OBJECTS", "LAST-EVENT", "TROUBLE"];
 const BUDGETS: &[&str] = &[
     "BUDGET",
     "LANE",
@@ -50,22 +40,8 @@ const BUDGETS: &[&str] = &[
     "RATE",
     "CLOSED",
 ];
-const QUEUES: &[&str] = &[
-    "QUEUE",
-    "OPEN",
-    "LANES",
-    "WAITING",
-    "RUNNING",
-    "QUARANTINED",
-];
-const OBJECTS: &[&str] = &[
-    "KIND",
-    "OBJECTS",
-    "READY",
-    "CONFLICTS",
-    "WRITES",
-    "SUPPRESSED",
-];
+const QUEUES: &[&str] = &["QUEUE", "OPEN", "LANES", "WAITING", "RUNNING", "QUARANTINED"];
+const OBJECTS: &[&str] = &["KIND", "OBJECTS", "READY", "CONFLICTS", "WRITES", "SUPPRESSED"];
 const FINDINGS: &[&str] = &["NOT-READY", "SEVERITY", "REASON", "SINCE", "MESSAGE"];
 
 fn format_section(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> TextSection {
@@ -166,13 +142,10 @@ fn object_rows(status: &Overview) -> Vec<Vec<String>> {
             .filter(|name| table.columns.iter().any(|it| it.name == **name));
         let ready = proof.next().map(|name| {
             let rows = table.rows.iter();
-            rows.filter(|row| table.cell(row, name) == Some("True"))
-                .count()
+            rows.filter(|row| table.cell(row, name) == Some("True")).count()
         });
         let tally = status.kinds.iter().find(|it| it.kind == table.kind);
-        let count = |of: fn(&crate::status::KindRow) -> u64| {
-            tally.map_or("-".to_owned(), |it| of(it).to_string())
-        };
+        let count = |of: fn(&crate::status::KindRow) -> u64| tally.map_or("-".to_owned(), |it| of(it).to_string());
         vec![
             table.kind.clone(),
             table.rows.len().to_string(),
@@ -195,8 +168,7 @@ fn finding_row(it: &Finding, status: &Overview) -> Vec<String> {
         name,
         it.severity.as_str().to_owned(),
         it.reason.clone(),
-        it.since
-            .map_or("-".to_owned(), |then| age_at(then, status.at)),
+        it.since.map_or("-".to_owned(), |then| age_at(then, status.at)),
         it.message.clone(),
     ]
 }

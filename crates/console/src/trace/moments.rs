@@ -58,11 +58,7 @@ impl MomentSource {
     }
 }
 
-pub(super) fn collect_moments(
-    object: &Value,
-    notes: &[JournalNote],
-    events: &[Value],
-) -> Vec<TraceMoment> {
+pub(super) fn collect_moments(object: &Value, notes: &[JournalNote], events: &[Value]) -> Vec<TraceMoment> {
     let mut all = writer_moments(object);
     all.extend(condition_moments(object, notes));
     all.extend(events.iter().filter_map(event_moment));
@@ -85,11 +81,8 @@ fn new_moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> Tra
 /// The last write of each manager.
 fn writer_moments(object: &Value) -> Vec<TraceMoment> {
     let created = time_at(object, "/metadata/creationTimestamp");
-    let created =
-        created.map(|at| new_moment(at, "", "created".to_owned(), MomentSource::ManagedFields));
-    let entries = object
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array);
+    let created = created.map(|at| new_moment(at, "", "created".to_owned(), MomentSource::ManagedFields));
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let wrote = entries.into_iter().flatten().filter_map(|entry| {
         let at = time_at(entry, "/time")?;
         let how = match str_at(entry, "/operation") {
@@ -135,9 +128,7 @@ fn condition_moments(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> 
             matches!(&note.what, NoteKind::Condition { condition, status: was, .. } if condition == type_ && was == status)
         })
     };
-    let all = object
-        .pointer("/status/conditions")
-        .and_then(Value::as_array);
+    let all = object.pointer("/status/conditions").and_then(Value::as_array);
     let all = all.into_iter().flatten().filter_map(|condition| {
         let (type_, status) = (str_at(condition, "/type"), str_at(condition, "/status"));
         if known(type_, status) {
@@ -162,26 +153,15 @@ fn event_moment(event: &Value) -> Option<TraceMoment> {
         "/metadata/creationTimestamp",
     ];
     let at = first.iter().find_map(|at| time_at(event, at))?;
-    let last = [
-        "/series/lastObservedTime",
-        "/lastTimestamp",
-        "/deprecatedLastTimestamp",
-    ];
+    let last = ["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp"];
     let until = last.iter().find_map(|at| time_at(event, at));
     let counts = ["/series/count", "/count", "/deprecatedCount"];
     let times = counts.iter().find_map(|at| event.pointer(at)?.as_u64());
     let said = |pointers: [&str; 3]| {
         let mut texts = pointers.iter().map(|at| str_at(event, at));
-        texts
-            .find(|text| !text.is_empty())
-            .unwrap_or_default()
-            .to_owned()
+        texts.find(|text| !text.is_empty()).unwrap_or_default().to_owned()
     };
-    let who = said([
-        "/reportingController",
-        "/reportingComponent",
-        "/source/component",
-    ]);
+    let who = said(["/reportingController", "/reportingComponent", "/source/component"]);
     let note = said(["/note", "/message", "/none"]);
     let what = format!("{}: {note}", str_at(event, "/reason"));
     Some(TraceMoment {
@@ -201,11 +181,7 @@ fn note_moment(note: &JournalNote) -> TraceMoment {
             winner.as_deref().unwrap_or("another writer"),
             format!("wrote {object} first"),
         ),
-        NoteKind::Wrote {
-            verb,
-            object,
-            version,
-        } => ("operator", write_text(verb, object, version.as_deref())),
+        NoteKind::Wrote { verb, object, version } => ("operator", write_text(verb, object, version.as_deref())),
         NoteKind::Stale { verb, object } => (
             "operator",
             format!("{verb} of {object} finished after the lease was lost"),

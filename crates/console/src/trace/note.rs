@@ -67,9 +67,7 @@ fn once() -> u64 {
 
 /// The lines that can be parsed, sorted by time.
 pub(super) fn parse_notes(lines: &[Value]) -> Vec<JournalNote> {
-    let understood = lines
-        .iter()
-        .filter_map(|line| JournalNote::deserialize(line).ok());
+    let understood = lines.iter().filter_map(|line| JournalNote::deserialize(line).ok());
     let mut notes: Vec<JournalNote> = understood.collect();
     notes.sort_by_key(|note| note.at);
     notes

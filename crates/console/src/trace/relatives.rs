@@ -145,11 +145,7 @@ const CODER: [Kind; 6] = [
     SECRET,
     ("v1", "ServiceAccount", "serviceaccounts"),
     ("rbac.authorization.k8s.io/v1", "Role", "roles"),
-    (
-        "rbac.authorization.k8s.io/v1",
-        "RoleBinding",
-        "rolebindings",
-    ),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 ];
 
 fn named_query(

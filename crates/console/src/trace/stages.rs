@@ -83,11 +83,7 @@ fn tunnel_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
 }
 
 /// When an object was created, more exactly than to the second if anything is known of that second.
-fn earliest_time(
-    object: &Value,
-    notes: &[JournalNote],
-    noted: Option<Timestamp>,
-) -> Option<Timestamp> {
+fn earliest_time(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> Option<Timestamp> {
     let created = time_at(object, "/metadata/creationTimestamp")?;
     let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
     let known = notes.iter().map(|note| note.at).chain(noted);
@@ -132,10 +128,7 @@ fn record_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
             reached.push((name, at));
         }
     };
-    for (key, said) in [
-        ("key", "requested"),
-        ("pending", "requested, not created yet"),
-    ] {
+    for (key, said) in [("key", "requested"), ("pending", "requested, not created yet")] {
         let name = str_at(object, &format!("/status/{key}/name"));
         let since = time_at(object, &format!("/status/{key}/since"));
         note(format!("{name} {said}"), since);
@@ -174,9 +167,7 @@ fn record_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
 /// When a condition last became true: to the millisecond if the journal has it.
 fn true_since(name: &str, notes: &[JournalNote]) -> Option<Timestamp> {
     let mut changes = notes.iter().rev().filter_map(|note| match &note.what {
-        NoteKind::Condition {
-            condition, status, ..
-        } if condition == name => Some((note.at, status)),
+        NoteKind::Condition { condition, status, .. } if condition == name => Some((note.at, status)),
         _ => None,
     });
     let (at, status) = changes.next()?;
@@ -208,12 +199,8 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
             pushback: BTreeMap::new(),
         };
         if let Some((after, until)) = met {
-            let within =
-                |note: &&JournalNote| after.is_none_or(|after| note.at > after) && note.at <= until;
-            notes
-                .iter()
-                .filter(within)
-                .for_each(|note| stage.record_note(note));
+            let within = |note: &&JournalNote| after.is_none_or(|after| note.at > after) && note.at <= until;
+            notes.iter().filter(within).for_each(|note| stage.record_note(note));
         }
         before = at.or(before);
         stages.push(stage);
@@ -240,9 +227,7 @@ impl TraceStage {
             NoteKind::Pushback { class, .. } => {
                 *self.pushback.entry(class.clone()).or_default() += note.times;
             }
-            NoteKind::Conflict { object, winner } => {
-                self.record_winner(winner.as_ref(), object, note.times)
-            }
+            NoteKind::Conflict { object, winner } => self.record_winner(winner.as_ref(), object, note.times),
             _ => {}
         }
     }

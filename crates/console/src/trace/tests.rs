@@ -99,10 +99,7 @@ fn trace() -> ObjectTrace {
 #[test]
 fn conflicts_are_counted_in_their_gap() {
     let stages = trace().stages;
-    let counts: Vec<(&str, u64)> = stages
-        .iter()
-        .map(|it| (it.name.as_str(), it.conflicts))
-        .collect();
+    let counts: Vec<(&str, u64)> = stages.iter().map(|it| (it.name.as_str(), it.conflicts)).collect();
     assert_eq!(
         counts,
         [
@@ -114,14 +111,8 @@ fn conflicts_are_counted_in_their_gap() {
         ]
     );
     let winner = &stages[1].won_by[0];
-    assert_eq!(
-        (winner.manager.as_deref(), winner.times),
-        (Some("other"), 199)
-    );
-    assert_eq!(
-        (stages[1].gap_ms, stages[2].after_ms),
-        (Some(300), Some(350))
-    );
+    assert_eq!((winner.manager.as_deref(), winner.times), (Some("other"), 199));
+    assert_eq!((stages[1].gap_ms, stages[2].after_ms), (Some(300), Some(350)));
     // Pushback on the way to a stage counts for it, even if it is not reached yet.
     assert_eq!(stages[3].pushback.get("Throttled"), Some(&1));
     assert!(stages[4].pushback.is_empty());
@@ -171,10 +162,7 @@ fn the_timeline_has_actors_and_sources() {
 #[test]
 fn a_trace_survives_its_json() {
     let text = serde_json::to_string(&trace()).expect("JSON");
-    assert_eq!(
-        serde_json::from_str::<ObjectTrace>(&text).expect("a trace"),
-        trace()
-    );
+    assert_eq!(serde_json::from_str::<ObjectTrace>(&text).expect("a trace"), trace());
 }
 
 #[test]
@@ -183,13 +171,7 @@ fn every_relative_has_its_query() {
     let kinds: Vec<&str> = looks.iter().map(|look| look.kind).collect();
     assert_eq!(
         kinds,
-        [
-            "Gateway",
-            "HTTPRoute",
-            "EndpointSlice",
-            "HostnameClaim",
-            "Connector"
-        ]
+        ["Gateway", "HTTPRoute", "EndpointSlice", "HostnameClaim", "Connector"]
     );
     let claim = json!({ "spec": { "claimant": { "uid": "u1" } } });
     assert!(looks[3].filter.matches(&claim) && !looks[3].filter.matches(&json!({})));
@@ -199,8 +181,7 @@ fn every_relative_has_its_query() {
 
 #[test]
 fn a_claim_with_its_claimant_ends_the_tree() {
-    let claim =
-        json!({ "kind": "HostnameClaim", "metadata": { "name": "app.example.com", "uid": "u9" } });
+    let claim = json!({ "kind": "HostnameClaim", "metadata": { "name": "app.example.com", "uid": "u9" } });
     let relative = |of: &str, object: Value| Relative {
         parent: of.to_owned(),
         exists: Some(true),
@@ -230,8 +211,5 @@ fn a_move_has_every_stage() {
     };
     let stages = ObjectTrace::from_inputs(&evidence, Timestamp::UNIX_EPOCH).stages;
     let gaps: Vec<Option<i64>> = stages.iter().map(|stage| stage.gap_ms).collect();
-    assert_eq!(
-        gaps,
-        [None, Some(10_000), Some(500), Some(1_000), None, Some(0)]
-    );
+    assert_eq!(gaps, [None, Some(10_000), Some(500), Some(1_000), None, Some(0)]);
 }

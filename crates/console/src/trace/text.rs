@@ -27,22 +27,14 @@ impl ObjectTrace {
     }
 
     fn tree_lines(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![title_cells([
-            "NAME", "STATUS", "REASON", "SINCE", "AGE", "WHAT",
-        ])];
+        let mut lines = vec![title_cells(["NAME", "STATUS", "REASON", "SINCE", "AGE", "WHAT"])];
         push_branch(&self.tree, "", "", self.at, &mut lines);
         lines
     }
 
     /// The conditions of the object itself, without those of its relatives.
     fn condition_lines(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![title_cells([
-            "CONDITION",
-            "STATUS",
-            "REASON",
-            "SINCE",
-            "MESSAGE",
-        ])];
+        let mut lines = vec![title_cells(["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"])];
         for condition in &self.tree.conditions {
             lines.push(vec![
                 condition.type_.clone(),
@@ -93,26 +85,14 @@ fn title_cells<const N: usize>(titles: [&str; N]) -> Vec<String> {
     titles.map(str::to_owned).to_vec()
 }
 
-fn push_branch(
-    node: &TraceNode,
-    own: &str,
-    below: &str,
-    at: Timestamp,
-    lines: &mut Vec<Vec<String>>,
-) {
+fn push_branch(node: &TraceNode, own: &str, below: &str, at: Timestamp, lines: &mut Vec<Vec<String>>) {
     lines.push(node_line(node, own, at));
     for (n, child) in node.children.iter().enumerate() {
         let (tip, stem) = match n + 1 == node.children.len() {
             true => ("└─ ", "   "),
             false => ("├─ ", "│  "),
         };
-        push_branch(
-            child,
-            &format!("{below}{tip}"),
-            &format!("{below}{stem}"),
-            at,
-            lines,
-        );
+        push_branch(child, &format!("{below}{tip}"), &format!("{below}{stem}"), at, lines);
     }
 }
 
@@ -133,38 +113,20 @@ fn node_line(node: &TraceNode, indent: &str, at: Timestamp) -> Vec<String> {
         (None, Some(false)) => ("does not exist".to_owned(), "-".to_owned(), "-".to_owned()),
         (None, None) => ("not readable".to_owned(), "-".to_owned(), "-".to_owned()),
     };
-    vec![
-        name,
-        status,
-        reason,
-        since,
-        format_ago(node.created, at),
-        what,
-    ]
+    vec![name, status, reason, since, format_ago(node.created, at), what]
 }
 
 fn stage_line(stage: &TraceStage) -> Vec<String> {
     let millis = |ms: Option<i64>| ms.map_or("-".to_owned(), |ms| format!("{ms} ms"));
     let pushback = stage.pushback.iter();
-    let pushback: Vec<String> = pushback
-        .map(|(class, times)| format!("{class} x{times}"))
-        .collect();
+    let pushback: Vec<String> = pushback.map(|(class, times)| format!("{class} x{times}")).collect();
     vec![
         stage.name.clone(),
-        stage
-            .at
-            .map_or("-".to_owned(), |at| format_clock(at, false)),
+        stage.at.map_or("-".to_owned(), |at| format_clock(at, false)),
         millis(stage.gap_ms),
         millis(stage.after_ms),
         stage.conflicts.to_string(),
-        or_dash(
-            stage
-                .won_by
-                .iter()
-                .map(winner_text)
-                .collect::<Vec<_>>()
-                .join(", "),
-        ),
+        or_dash(stage.won_by.iter().map(winner_text).collect::<Vec<_>>().join(", ")),
         or_dash(pushback.join(", ")),
     ]
 }

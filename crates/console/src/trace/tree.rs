@@ -119,9 +119,7 @@ fn absent_node(relative: &Relative) -> TraceNode {
 }
 
 fn object_node(object: &Value) -> TraceNode {
-    let generation = object
-        .pointer("/metadata/generation")
-        .and_then(Value::as_i64);
+    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
     let namespace = str_at(object, "/metadata/namespace");
     TraceNode {
         kind: str_at(object, "/kind").to_owned(),
@@ -139,9 +137,7 @@ fn object_node(object: &Value) -> TraceNode {
 
 /// The conditions of the object, and those of a route for each of its parents.
 fn tree_conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
-    let own = object
-        .pointer("/status/conditions")
-        .and_then(Value::as_array);
+    let own = object.pointer("/status/conditions").and_then(Value::as_array);
     let parents = object.pointer("/status/parents").and_then(Value::as_array);
     let of_parents = parents.into_iter().flatten();
     let of_parents = of_parents.filter_map(|parent| parent["conditions"].as_array());
@@ -176,12 +172,7 @@ fn object_note(object: &Value) -> Option<String> {
             Some(format!("{ends} endpoints"))
         }
         "Deployment" => {
-            let count = |at: &str| {
-                object
-                    .pointer(at)
-                    .and_then(Value::as_i64)
-                    .unwrap_or_default()
-            };
+            let count = |at: &str| object.pointer(at).and_then(Value::as_i64).unwrap_or_default();
             let (ready, wanted) = (count("/status/readyReplicas"), count("/spec/replicas"));
             Some(format!("{ready}/{wanted} replicas ready"))
         }

@@ -43,10 +43,7 @@ impl TextPage {
         };
         row("page", &ready.page);
         row("tunnel", &format!("curl {}", ready.url));
-        row(
-            "kubectl",
-            &format!("export KUBECONFIG={}", ready.kubeconfig),
-        );
+        row("kubectl", &format!("export KUBECONFIG={}", ready.kubeconfig));
         row("logs", &ready.log);
         text
     }
@@ -55,10 +52,7 @@ impl TextPage {
         let head = format!("{number}/{of}  {}: {}", title.name, title.title);
         let elsewhere = wrap_text("     ", &format!("Elsewhere: {}", title.elsewhere));
         let head = self.paint(Style::Bold, &head);
-        format!(
-            "\n{head}\n{}\n\n",
-            self.paint(Style::Dim, elsewhere.trim_end())
-        )
+        format!("\n{head}\n{}\n\n", self.paint(Style::Dim, elsewhere.trim_end()))
     }
 
     pub(super) fn format_text(self, text: &str) -> String {
@@ -73,10 +67,7 @@ impl TextPage {
 
     pub(super) fn format_timelines(self, moments: &[StoryMoment]) -> String {
         let moments = merge_moments(moments);
-        let head = format!(
-            "     {:<TIME$}{:<OURS$}the usual way, on the same events",
-            "", "here"
-        );
+        let head = format!("     {:<TIME$}{:<OURS$}the usual way, on the same events", "", "here");
         let mut text = format!("\n{}\n", self.paint(Style::Bold, &head));
         for StoryMoment {
             at,
@@ -88,11 +79,7 @@ impl TextPage {
             let ours = split_lines(ours.as_deref().unwrap_or_default(), OURS - 2);
             let usual = split_lines(usual.as_deref().unwrap_or_default(), room);
             for row in 0..ours.len().max(usual.len()).max(1) {
-                let time = if row == 0 {
-                    format_clock(at)
-                } else {
-                    String::new()
-                };
+                let time = if row == 0 { format_clock(at) } else { String::new() };
                 let cell = |all: &[String]| all.get(row).cloned().unwrap_or_default();
                 let (ours, usual) = (cell(&ours), cell(&usual));
                 let line = format!("     {time:<TIME$}{ours:<OURS$}{usual}");
@@ -105,11 +92,7 @@ impl TextPage {
     }
 
     pub(super) fn format_result(self, script: &str, verdict: &StoryResult) -> String {
-        let style = if verdict.pass {
-            Style::Green
-        } else {
-            Style::Red
-        };
+        let style = if verdict.pass { Style::Green } else { Style::Red };
         let word = self.paint(style, result_word(verdict.pass));
         let figure = wrap_text(&" ".repeat(17), &verdict.figure);
         format!("{word} {script:<12}{}", figure.trim_start())
@@ -157,9 +140,7 @@ fn merge_moments(moments: &[StoryMoment]) -> Vec<StoryMoment> {
     let mut all: Vec<StoryMoment> = Vec::new();
     for moment in sorted {
         match all.last_mut() {
-            Some(last)
-                if last.at == moment.at && last.baseline.is_none() && moment.ours.is_none() =>
-            {
+            Some(last) if last.at == moment.at && last.baseline.is_none() && moment.ours.is_none() => {
                 last.baseline = moment.baseline;
             }
             _ => all.push(moment),
@@ -209,20 +190,14 @@ mod tests {
         let moments = [
             StoryMoment::baseline(Duration::from_secs(651), "the first request is answered"),
             StoryMoment::both(Duration::ZERO, "created"),
-            StoryMoment::ours(
-                Duration::from_millis(420),
-                "proven, and ".to_owned() + &"w ".repeat(60),
-            ),
+            StoryMoment::ours(Duration::from_millis(420), "proven, and ".to_owned() + &"w ".repeat(60)),
         ];
         let text = TextPage::new(false).format_timelines(&moments);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert!(rows[0].starts_with("     0.000 s      created"), "{text}");
         assert_eq!(rows[0].matches("created").count(), 2);
         assert!(rows.iter().any(|row| row.contains("10 min 51 s")), "{text}");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= WIDTH),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 
     #[test]

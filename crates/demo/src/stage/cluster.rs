@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aplomb_api::gateway_api::DEFINITIONS;
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::http::{BoxConfig, Running, start_with};
-use aplomb_controllers::{self as controllers, Actors};
+use aplomb_apiserver::standalone::{Running, StandaloneConfig, start_with};
+use aplomb_controllers::{self as controllers, Controllers};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -34,13 +34,13 @@ impl DemoCluster {
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let server = ApiServer::builder().build();
         let prompt = Duration::ZERO..Duration::from_millis(50);
-        let actors = Actors::none()
+        let actors = Controllers::none()
             .garbage_collector(prompt.clone())
             .namespace_lifecycle(prompt)
             .start(&server);
-        let config = BoxConfig {
+        let config = StandaloneConfig {
             kubeconfig: Some(kubeconfig.to_owned()),
-            ..BoxConfig::default()
+            ..StandaloneConfig::default()
         };
         Ok(Self {
             running: start_with(server, config).await?,
@@ -78,16 +78,11 @@ pub(super) async fn install_definitions(client: &Client) -> Result<()> {
         ..Namespace::default()
     };
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
     Ok(())
 }
 
-async fn apply_definition(
-    all: &Api<CustomResourceDefinition>,
-    definition: &CustomResourceDefinition,
-) -> Result<()> {
+async fn apply_definition(all: &Api<CustomResourceDefinition>, definition: &CustomResourceDefinition) -> Result<()> {
     let name = definition.name_any();
     let params = PatchParams::apply(MANAGER).force();
     all.patch(&name, &params, &Patch::Apply(definition)).await?;

@@ -69,10 +69,7 @@ impl DemoNodes {
 
     /// Simulates a power failure of the node.
     pub(crate) fn stop_node(&self, name: &str) {
-        let mut listeners = self
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         for (listener, (node, _)) in listeners.iter_mut().zip(NODES) {
             if node == name {
                 *listener = None;

@@ -24,9 +24,7 @@ impl Office {
     /// Binds the address, and serves the page from now on.
     pub(super) async fn open(start: &Start<'_>, address: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| {
-            format!(
-                "cannot listen on --page {address}; use another address, or port 0 for a free one"
-            )
+            format!("cannot listen on --page {address}; use another address, or port 0 for a free one")
         })?;
         let telemetry = Telemetry::default();
         let config = ratelimit::LimitConfig::api_server();

@@ -7,8 +7,8 @@ use anyhow::{Result, anyhow};
 use aplomb_apimachinery::clock::Clock;
 use aplomb_coder_operator as coder;
 use aplomb_egress_operator as egress;
-use aplomb_fake_services::coderd::{self, Coderd, OWNER_TOKEN, Pods};
-use aplomb_fake_services::hetzner::{self, Hetzner};
+use aplomb_fake_services::coderd::{self, FakeCoderd, OWNER_TOKEN, Pods};
+use aplomb_fake_services::hcloud::{self, FakeHcloud};
 use aplomb_http_client::Transport;
 use aplomb_tunnel_operator as tunnel;
 use k8s_openapi::api::core::v1::Secret;
@@ -30,10 +30,10 @@ const HETZNER_TOKEN: &str = "000000000000000000000000000000000000000000000000000
 const IDENTITY: &str = "aplomb-demo";
 
 /// coderd, and the Hetzner API with two servers and a floating IP.
-pub(super) fn start_simulators(clock: &Clock) -> Result<(Coderd, Hetzner)> {
+pub(super) fn start_simulators(clock: &Clock) -> Result<(FakeCoderd, FakeHcloud)> {
     let seed = clock.below(u64::MAX);
-    let coderd = Coderd::new(coderd::Config::new(clock.clone(), seed, OWNER_TOKEN));
-    let hetzner = Hetzner::new(hetzner::Config::new(clock.clone(), seed, HETZNER_TOKEN));
+    let coderd = FakeCoderd::new(coderd::Config::new(clock.clone(), seed, OWNER_TOKEN));
+    let hetzner = FakeHcloud::new(hcloud::Config::new(clock.clone(), seed, HETZNER_TOKEN));
     let servers = NODES.map(|(name, id)| json!({ "id": id, "name": name }));
     let state = json!({
         "servers": servers,
@@ -64,12 +64,7 @@ pub(super) async fn create_secrets(client: &Client) -> Result<()> {
 }
 
 /// Starts the tunnel operator, with the other writer between it and the API server.
-pub(super) fn start_tunnel_operator(
-    start: &Start<'_>,
-    client: &Client,
-    office: &Office,
-    rival: &RivalWriter,
-) {
+pub(super) fn start_tunnel_operator(start: &Start<'_>, client: &Client, office: &Office, rival: &RivalWriter) {
     let (client, stopped) = (rival.wrap_client(client), start.until_stopped());
     let settings = tunnel::TunnelSettings {
         identity: IDENTITY.to_owned(),
@@ -88,12 +83,7 @@ pub(super) fn start_tunnel_operator(
 }
 
 /// Starts the Coder operator, and simulates its pods.
-pub(super) fn start_coder_operator(
-    start: &Start<'_>,
-    client: &Client,
-    office: &Office,
-    coderd: &Coderd,
-) {
+pub(super) fn start_coder_operator(start: &Start<'_>, client: &Client, office: &Office, coderd: &FakeCoderd) {
     let (of_operator, stopped, service) = (client.clone(), start.until_stopped(), coderd.service());
     let settings = coder::CoderSettings {
         identity: IDENTITY.to_owned(),
@@ -110,11 +100,7 @@ pub(super) fn start_coder_operator(
     start.spawn_part("the Coder operator", async move {
         Ok(coder::run(of_operator, &settings, parts, stopped).await?)
     });
-    let (pods, client, stopped) = (
-        Pods::of(coderd.clone()),
-        client.clone(),
-        start.until_stopped(),
-    );
+    let (pods, client, stopped) = (Pods::of(coderd.clone()), client.clone(), start.until_stopped());
     start.spawn_part("the pods of Coder", async move {
         tokio::select! { biased;
             () = stopped => Ok(()),
@@ -124,12 +110,7 @@ pub(super) fn start_coder_operator(
 }
 
 /// Starts the egress operator.
-pub(super) fn start_egress_operator(
-    start: &Start<'_>,
-    client: &Client,
-    office: &Office,
-    hetzner: &Hetzner,
-) {
+pub(super) fn start_egress_operator(start: &Start<'_>, client: &Client, office: &Office, hetzner: &FakeHcloud) {
     let (client, stopped, service) = (client.clone(), start.until_stopped(), hetzner.service());
     let settings = egress::EgressSettings {
         identity: IDENTITY.to_owned(),

@@ -27,8 +27,7 @@ const CONNECTOR: &str = "laptop";
 const REPLICA: &str = "gateway-1";
 /// Generous: a debug build on a busy machine starts much at once here.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-const LOOPBACK: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// The data plane.
 pub(crate) struct DataPlane {
@@ -53,11 +52,7 @@ impl DataPlane {
         let replicas: Api<GatewayReplica> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
         let mut eye = ObjectWatch::new(replicas, REPLICA);
         let replica = eye.wait_until(READY_TIMEOUT, "there", |_| true).await?;
-        let gateway = replica
-            .spec
-            .listen
-            .parse()
-            .context("the gateway's address")?;
+        let gateway = replica.spec.listen.parse().context("the gateway's address")?;
         let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), NAMESPACE);
         let mut eye = ObjectWatch::new(proxies, HELLO);
         eye.wait_until(READY_TIMEOUT, "Ready", is_ready).await?;
@@ -118,12 +113,7 @@ fn start_gateway(start: &Start<'_>, client: Client) {
     });
 }
 
-fn start_agent(
-    start: &Start<'_>,
-    client: Client,
-    home: &DemoDir,
-    services: &[&LocalService],
-) -> Result<()> {
+fn start_agent(start: &Start<'_>, client: Client, home: &DemoDir, services: &[&LocalService]) -> Result<()> {
     let expose = services.iter().map(|it| service_target(it));
     let expose = expose.collect::<Result<Vec<ExposedTarget>>>()?;
     let settings = aplomb_tunnel_agent::AgentSettings {

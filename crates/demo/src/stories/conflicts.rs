@@ -50,14 +50,11 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let began = Instant::now();
     let made = proxy(TUNNEL_NAME, &stage.tunnels.shop)?;
     proxies.create(&user_post_params(), &made).await?;
-    let what = format!(
-        "httpproxy/{TUNNEL_NAME} is created; {RIVAL_MANAGER} writes it too, always a moment sooner"
-    );
+    let what = format!("httpproxy/{TUNNEL_NAME} is created; {RIVAL_MANAGER} writes it too, always a moment sooner");
     teller.print_event(Duration::ZERO, &what);
     eye.wait_until(TIMEOUT, "Ready", is_ready).await?;
     let ready = began.elapsed();
-    let mut seen =
-        summarize_answers(&stage.rival.write_answers(), began).context("no write came through")?;
+    let mut seen = summarize_answers(&stage.rival.write_answers(), began).context("no write came through")?;
     seen.ready = ready;
     seen.reported_conflicts = conflict_count(stage) - before;
     narrate_result(teller, &seen);
@@ -78,9 +75,7 @@ fn summarize_answers(answers: &[Answer], began: Instant) -> Option<ConflictMeasu
     let since = |answer: &Answer| answer.at.saturating_duration_since(began);
     let lost = |answer: &&Answer| answer.status == 409;
     let last = answers.iter().rposition(|answer| lost(&answer))?;
-    let landed = answers[last..]
-        .iter()
-        .find(|it| (200..300).contains(&it.status))?;
+    let landed = answers[last..].iter().find(|it| (200..300).contains(&it.status))?;
     Some(ConflictMeasurements {
         conflicts: answers.iter().filter(lost).map(since).collect(),
         written: since(landed),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use aplomb::telemetry::EventResult;
 use aplomb_api::egress::StableEgress;
-use aplomb_fake_services::hetzner::Entry;
+use aplomb_fake_services::hcloud::Entry;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -79,9 +79,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let beats = Instant::now();
     for beat in 1..=BEATS {
         let each = stream::iter(1..=WORKERS).map(|worker| send_heartbeat(&nodes, worker, beat));
-        each.buffer_unordered(CONCURRENCY)
-            .try_collect::<Vec<()>>()
-            .await?;
+        each.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
     }
     let took = beats.elapsed();
     teller.print_event(
@@ -116,9 +114,7 @@ async fn create_workers(nodes: &Api<Node>) -> Result<()> {
         nodes.create(&PostParams::default(), &node).await?;
         anyhow::Ok(())
     });
-    each.buffer_unordered(CONCURRENCY)
-        .try_collect::<Vec<()>>()
-        .await?;
+    each.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
     Ok(())
 }
 
@@ -140,9 +136,7 @@ fn ready_status(beat: u32) -> serde_json::Value {
 async fn send_heartbeat(nodes: &Api<Node>, worker: u32, beat: u32) -> Result<()> {
     let status = json!({ "status": { "conditions": [ready_status(beat)] } });
     let (params, patch) = (PatchParams::default(), Patch::Merge(status));
-    nodes
-        .patch_status(&worker_name(worker), &params, &patch)
-        .await?;
+    nodes.patch_status(&worker_name(worker), &params, &patch).await?;
     Ok(())
 }
 
@@ -166,16 +160,8 @@ async fn wait_settled(stage: &DemoStage, least: u64) -> HeartbeatCounters {
 fn read_counters(stage: &DemoStage) -> HeartbeatCounters {
     let ours = |entry: &&Entry| entry.client != OTHER_CLIENTS;
     HeartbeatCounters {
-        dropped: stage
-            .office
-            .telemetry
-            .watch
-            .events("Node", EventResult::Noise),
-        passed: stage
-            .office
-            .telemetry
-            .watch
-            .events("Node", EventResult::Passed),
+        dropped: stage.office.telemetry.watch.events("Node", EventResult::Noise),
+        passed: stage.office.telemetry.watch.events("Node", EventResult::Passed),
         calls: stage.hetzner.requests().iter().filter(ours).count(),
     }
 }
@@ -188,8 +174,7 @@ fn routine_calls(time: Duration) -> usize {
 fn evaluate(seen: &HeartbeatMeasurements) -> StoryResult {
     let routine = routine_calls(seen.elapsed);
     let caused = seen.calls.saturating_sub(routine);
-    let pass =
-        seen.sent >= HEARTBEATS && seen.dropped >= seen.sent && seen.passed == 0 && caused == 0;
+    let pass = seen.sent >= HEARTBEATS && seen.dropped >= seen.sent && seen.passed == 0 && caused == 0;
     let figure = format!(
         "{} heartbeats: {} reconciles and {caused} provider calls (resync made {})",
         seen.sent,
@@ -203,11 +188,7 @@ fn evaluate(seen: &HeartbeatMeasurements) -> StoryResult {
         "calls": caused,
         "routineCalls": seen.calls - caused,
     });
-    StoryResult {
-        pass,
-        figure,
-        numbers,
-    }
+    StoryResult { pass, figure, numbers }
 }
 
 fn moments(seen: &HeartbeatMeasurements) -> Vec<StoryMoment> {

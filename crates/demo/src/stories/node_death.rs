@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use aplomb_api::egress::StableEgress;
-use aplomb_fake_services::hetzner::{Entry, Noise};
+use aplomb_fake_services::hcloud::{BackgroundClients, Entry};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
@@ -67,26 +67,18 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let from = active_node(&settled).context("the StableEgress has no gateway")?;
     exhaust_budget(stage)?;
     let began = Instant::now();
-    let what =
-        format!("192.0.2.10 is on {from}; other clients leave at most {REMAINING_CALLS} calls");
+    let what = format!("192.0.2.10 is on {from}; other clients leave at most {REMAINING_CALLS} calls");
     teller.print_event(Duration::ZERO, &what);
     let first = stage.hetzner.requests().len();
     let age = stage.started.elapsed();
     let (died, death) = (Instant::now(), stage.clock.now());
     stage.nodes.stop_node(&from);
-    teller.print_event(
-        began.elapsed(),
-        &format!("{from} dies: it stops answering probes"),
-    );
-    let elsewhere =
-        |it: &StableEgress| is_ready(it) && active_node(it).is_some_and(|node| node != from);
+    teller.print_event(began.elapsed(), &format!("{from} dies: it stops answering probes"));
+    let elsewhere = |it: &StableEgress| is_ready(it) && active_node(it).is_some_and(|node| node != from);
     let moved = eye.wait_until(TIMEOUT, "moved", elsewhere).await?;
     let took = died.elapsed();
     let to = active_node(&moved).unwrap_or_default();
-    teller.print_event(
-        began.elapsed(),
-        &format!("192.0.2.10 and its label are on {to}"),
-    );
+    teller.print_event(began.elapsed(), &format!("192.0.2.10 and its label are on {to}"));
     stage.hetzner.stop_noise(Some(OTHER_CLIENTS));
     let nodes = Api::<Node>::all(stage.client.clone());
     let nodes = nodes.list_metadata(&ListParams::default()).await?;
@@ -117,7 +109,7 @@ fn exhaust_budget(stage: &DemoStage) -> Result<()> {
     let bucket = json!({ "buckets": [{ "name": "default", "remaining": REMAINING_CALLS }] });
     let change = serde_json::from_value(bucket)?;
     stage.hetzner.change(change).map_err(|why| anyhow!(why))?;
-    let noise = Noise::hold_at(OTHER_CLIENTS, REMAINING_CALLS);
+    let noise = BackgroundClients::hold_at(OTHER_CLIENTS, REMAINING_CALLS);
     stage.hetzner.noise(noise).map_err(|why| anyhow!(why))
 }
 
@@ -169,11 +161,7 @@ fn evaluate(seen: &NodeDeathMeasurements) -> StoryResult {
         "refused": refused.len(),
         "refusedForOwnReads": own,
     });
-    StoryResult {
-        pass,
-        figure,
-        numbers,
-    }
+    StoryResult { pass, figure, numbers }
 }
 
 /// When the usual way starts the move, and when it succeeds, with the other clients as they were here.
@@ -182,10 +170,7 @@ fn baseline_move(seen: &NodeDeathMeasurements) -> (Duration, BaselineWrite) {
     let wants = watchman.failover_time(seen.age).saturating_sub(seen.age);
     let others = open_share(&seen.calls, watchman.refill_per_second);
     let refusals = watchman.refusal_count(seen.nodes, others);
-    (
-        wants,
-        BaselineQueue::default().attempt_after(wants, refusals),
-    )
+    (wants, BaselineQueue::default().attempt_after(wants, refusals))
 }
 
 /// The share of the time between two observed calls in which the bucket had one left.
@@ -207,19 +192,10 @@ fn open_share(calls: &[Call], refill_per_second: f64) -> f64 {
 fn moments(seen: &NodeDeathMeasurements) -> Vec<StoryMoment> {
     let (wants, landed) = baseline_move(seen);
     let mut all = vec![StoryMoment::both(Duration::ZERO, "the gateway dies")];
-    let assigned = seen
-        .calls
-        .iter()
-        .find(|it| it.ours && it.assign && !it.refused);
+    let assigned = seen.calls.iter().find(|it| it.ours && it.assign && !it.refused);
     all.extend(assigned.map(|call| StoryMoment::ours(call.at, "the move is accepted")));
-    all.push(StoryMoment::ours(
-        seen.moved,
-        format!("the address is on {}", seen.to),
-    ));
-    all.push(StoryMoment::baseline(
-        wants,
-        "noticed, and its grace period is over",
-    ));
+    all.push(StoryMoment::ours(seen.moved, format!("the address is on {}", seen.to)));
+    all.push(StoryMoment::baseline(wants, "noticed, and its grace period is over"));
     let what = match landed.failures {
         0 => "the move is accepted".to_owned(),
         many => format!("the move is accepted, after {many} rejections"),
@@ -262,10 +238,7 @@ mod tests {
     fn a_prompt_move_passes_even_if_others_delayed_it() {
         let verdict = evaluate(&sample_measurements());
         assert!(verdict.pass, "{verdict:?}");
-        assert!(
-            verdict.figure.contains("rejected 1 times, 0 of them"),
-            "{verdict:?}"
-        );
+        assert!(verdict.figure.contains("rejected 1 times, 0 of them"), "{verdict:?}");
     }
 
     #[test]

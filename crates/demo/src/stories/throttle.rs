@@ -59,17 +59,10 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     };
     let all: Api<CoderProvisioner> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let mut eye = ObjectWatch::new(all.clone(), PROVISIONER);
-    let (began, first, writes) = (
-        Instant::now(),
-        stage.coderd.requests().len(),
-        status_writes(stage),
-    );
+    let (began, first, writes) = (Instant::now(), stage.coderd.requests().len(), status_writes(stage));
     start_throttling(stage)?;
     all.create(&user_post_params(), &provisioner()?).await?;
-    teller.print_event(
-        Duration::ZERO,
-        "coderd answers everything with 429 for 30 s from now",
-    );
+    teller.print_event(Duration::ZERO, "coderd answers everything with 429 for 30 s from now");
     teller.print_event(
         began.elapsed(),
         "coderprovisioner/on-prem is created, and needs a key from coderd",
@@ -96,10 +89,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     })
     .await?;
     seen.ready = began.elapsed();
-    teller.print_event(
-        seen.ready,
-        "Ready: the key is created, and its daemon is connected",
-    );
+    teller.print_event(seen.ready, "Ready: the key is created, and its daemon is connected");
     teller.print_timelines(&moments(&seen));
     Ok(evaluate(&seen))
 }
@@ -108,8 +98,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
 fn throttle_message(provisioner: &CoderProvisioner) -> Option<String> {
     let status = provisioner.status.as_ref()?;
     let key = find_condition(&status.conditions, "ProvisionerKeyReady")?;
-    (key.reason == "RateLimited")
-        .then(|| format!("ProvisionerKeyReady {}, RateLimited", key.status))
+    (key.reason == "RateLimited").then(|| format!("ProvisionerKeyReady {}, RateLimited", key.status))
 }
 
 /// Rejects everything for half a minute from now.
@@ -175,16 +164,13 @@ async fn measure_watch_latency(stage: &DemoStage) -> Result<Duration> {
         let turn = turn.to_string();
         let began = Instant::now();
         let data = json!({ "data": { "turn": turn } });
-        maps.patch("echo", &PatchParams::default(), &Patch::Merge(data))
-            .await?;
-        let shows =
-            |map: &ConfigMap| map.data.as_ref().and_then(|it| it.get("turn")) == Some(&turn);
+        maps.patch("echo", &PatchParams::default(), &Patch::Merge(data)).await?;
+        let shows = |map: &ConfigMap| map.data.as_ref().and_then(|it| it.get("turn")) == Some(&turn);
         eye.wait_until(TIMEOUT, "shown", shows).await?;
         times.push(began.elapsed());
     }
     times.sort_unstable();
-    maps.delete("echo", &kube::api::DeleteParams::default())
-        .await?;
+    maps.delete("echo", &kube::api::DeleteParams::default()).await?;
     let median = times[times.len() / 2];
     ensure!(!median.is_zero(), "a write cannot take no time");
     Ok(median)
@@ -208,20 +194,13 @@ fn evaluate(seen: &ThrottleMeasurements) -> StoryResult {
         "statusWrites": seen.writes,
         "recoverySeconds": recovery.as_secs_f64(),
     });
-    StoryResult {
-        pass,
-        figure,
-        numbers,
-    }
+    StoryResult { pass, figure, numbers }
 }
 
 fn moments(seen: &ThrottleMeasurements) -> Vec<StoryMoment> {
     let usual = BaselineLoop::new(seen.watch_latency);
     let (attempts, writes) = usual.count_within(THROTTLE_TIME);
-    let mut all = vec![StoryMoment::both(
-        Duration::ZERO,
-        "created; rejected with 429",
-    )];
+    let mut all = vec![StoryMoment::both(Duration::ZERO, "created; rejected with 429")];
     let second = usual.count_within(Duration::from_secs(1)).0;
     all.push(StoryMoment::baseline(
         Duration::from_secs(1),
@@ -256,10 +235,7 @@ mod tests {
     fn few_requests_and_one_message_pass() {
         let verdict = evaluate(&sample_measurements());
         assert!(verdict.pass, "{verdict:?}");
-        assert!(
-            verdict.figure.contains("4 requests, 1 status write;"),
-            "{verdict:?}"
-        );
+        assert!(verdict.figure.contains("4 requests, 1 status write;"), "{verdict:?}");
     }
 
     #[test]

@@ -76,17 +76,10 @@ struct TunnelStory<'a> {
 
 impl TunnelStory<'_> {
     /// From created to green.
-    async fn measure_creation(
-        &self,
-        eye: &mut ObjectWatch<HttpProxy>,
-        seen: &mut TunnelMeasurements,
-    ) -> Result<()> {
+    async fn measure_creation(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut TunnelMeasurements) -> Result<()> {
         let stages = [
             ("Accepted", "Accepted: the hostname is claimed"),
-            (
-                "Programmed",
-                "Programmed: every gateway has it in its table",
-            ),
+            ("Programmed", "Programmed: every gateway has it in its table"),
         ];
         for (kind, what) in stages {
             let reached = |it: &HttpProxy| {
@@ -104,11 +97,7 @@ impl TunnelStory<'_> {
         seen.proven = self.wait_ready(eye, seen).await?;
         let what = "Ready: a nonce came back through the gateway, signed by the agent";
         self.teller.print_event(seen.proven, what);
-        let curl = format!(
-            "curl -H 'Host: {}' http://{}/",
-            hostname(SHOP),
-            self.gateway()
-        );
+        let curl = format!("curl -H 'Host: {}' http://{}/", hostname(SHOP), self.gateway());
         let answer = self.stage.tunnels.shop.body().trim();
         let what = format!("{curl} -> {answer}");
         self.teller.print_event(self.began.elapsed(), &what);
@@ -116,18 +105,12 @@ impl TunnelStory<'_> {
     }
 
     /// From green to broken, and back.
-    async fn measure_outage(
-        &self,
-        eye: &mut ObjectWatch<HttpProxy>,
-        seen: &mut TunnelMeasurements,
-    ) -> Result<()> {
+    async fn measure_outage(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut TunnelMeasurements) -> Result<()> {
         self.stage.tunnels.shop.stop();
         seen.stopped = self.began.elapsed();
         self.teller
             .print_event(seen.stopped, "the service on this machine stops");
-        let broken = eye
-            .wait_until(TIMEOUT, "not Ready", |it| !is_ready(it))
-            .await?;
+        let broken = eye.wait_until(TIMEOUT, "not Ready", |it| !is_ready(it)).await?;
         seen.withdrawn = self.began.elapsed();
         let why = find_condition(&broken.status.unwrap_or_default().conditions, "Ready")
             .map(|it| it.reason.clone())
@@ -136,20 +119,14 @@ impl TunnelStory<'_> {
         self.teller.print_event(seen.withdrawn, &what);
         self.stage.tunnels.shop.restart().await?;
         seen.restarted = self.began.elapsed();
-        self.teller
-            .print_event(seen.restarted, "the service is back");
+        self.teller.print_event(seen.restarted, "the service is back");
         seen.recovered = self.wait_ready(eye, seen).await?;
-        self.teller
-            .print_event(seen.recovered, "Ready again: a new proof");
+        self.teller.print_event(seen.recovered, "Ready again: a new proof");
         Ok(())
     }
 
     /// Waits for green, and sends a request at that moment.
-    async fn wait_ready(
-        &self,
-        eye: &mut ObjectWatch<HttpProxy>,
-        seen: &mut TunnelMeasurements,
-    ) -> Result<Duration> {
+    async fn wait_ready(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut TunnelMeasurements) -> Result<Duration> {
         eye.wait_until(TIMEOUT, "Ready", is_ready).await?;
         let at = self.began.elapsed();
         let wanted = self.stage.tunnels.shop.body();
@@ -186,11 +163,7 @@ fn evaluate(seen: &TunnelMeasurements) -> StoryResult {
         "backSeconds": back.as_secs_f64(),
         "greenWithoutTraffic": seen.false_ready.len(),
     });
-    StoryResult {
-        pass,
-        figure,
-        numbers,
-    }
+    StoryResult { pass, figure, numbers }
 }
 
 fn moments(seen: &TunnelMeasurements) -> Vec<StoryMoment> {

@@ -57,16 +57,9 @@ impl HcloudError {
 
     /// Error for a failure response. The provider's code takes precedence; the status is used only
     /// for a response without one, for example from a proxy.
-    pub(super) fn from_response(
-        token: &ApiToken,
-        status: StatusCode,
-        headers: HeaderMap,
-        body: &[u8],
-    ) -> Self {
+    pub(super) fn from_response(token: &ApiToken, status: StatusCode, headers: HeaderMap, body: &[u8]) -> Self {
         let said = serde_json::from_slice::<HcloudErrorBody>(body).ok();
-        let said = said
-            .map(|body| body.error)
-            .filter(|said| !said.code.is_empty());
+        let said = said.map(|body| body.error).filter(|said| !said.code.is_empty());
         let (code, message) = match said {
             Some(said) => (redact(token, &said.code), redact(token, &said.message)),
             None => (

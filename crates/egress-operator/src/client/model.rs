@@ -128,9 +128,7 @@ pub(super) struct LabelsRequest<'a> {
     pub(super) labels: &'a BTreeMap<String, String>,
 }
 
-fn default_if_null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    from: D,
-) -> Result<T, D::Error> {
+fn default_if_null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(from).map(Option::unwrap_or_default)
 }
 
@@ -157,8 +155,7 @@ mod tests {
     #[test]
     fn a_state_that_is_not_known_is_not_an_end() {
         let read: HcloudAction =
-            serde_json::from_str(r#"{"id": 1, "status": "queued", "error": null}"#)
-                .expect("an action");
+            serde_json::from_str(r#"{"id": 1, "status": "queued", "error": null}"#).expect("an action");
         assert_eq!(read.status, HcloudActionStatus::Running);
     }
 

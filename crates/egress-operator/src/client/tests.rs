@@ -61,20 +61,13 @@ async fn the_code_counts_and_not_the_status() {
     let body = r#"{"error": {"code": "protected", "message": "no", "details": {"a": 1}}}"#;
     let (client, _) = client_with_answer(423, body.to_owned());
     let error = client.floating_ip(1).await.expect_err("refused");
-    assert_eq!(
-        (error.code.as_str(), error.status),
-        ("protected", Some(423))
-    );
+    assert_eq!((error.code.as_str(), error.status), ("protected", Some(423)));
     assert_eq!(error.headers["ratelimit-remaining"], "17");
 }
 
 #[tokio::test]
 async fn an_html_answer_of_a_gateway_is_classified_by_its_status() {
-    for (status, code) in [
-        (502, "bad_gateway"),
-        (504, "timeout"),
-        (429, "rate_limit_exceeded"),
-    ] {
+    for (status, code) in [(502, "bad_gateway"), (504, "timeout"), (429, "rate_limit_exceeded")] {
         let (client, _) = client_with_answer(status, "<html>oops</html>".to_owned());
         let error = client.action(1).await.expect_err("refused");
         assert_eq!(error.code, code);
@@ -112,9 +105,7 @@ async fn no_part_of_the_token_is_in_any_error() {
 #[tokio::test]
 async fn a_transport_failure_has_no_answer_and_holds_no_secret() {
     let transport = BoxCloneSyncService::new(service_fn(|_: Request<Bytes>| async {
-        Err(aplomb_http_client::BoxError::from(format!(
-            "proxy saw Bearer {SECRET}"
-        )))
+        Err(aplomb_http_client::BoxError::from(format!("proxy saw Bearer {SECRET}")))
     }));
     let token = ApiToken::new(SECRET).expect("a token");
     let client = HcloudClient::new(transport, ENDPOINT, token).with_lane("failover");

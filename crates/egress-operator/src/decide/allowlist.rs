@@ -25,9 +25,7 @@ impl Cidr {
                 network.to_bits() & mask == address.to_bits() & mask
             }
             (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let mask = u128::MAX
-                    .checked_shl(128 - u32::from(self.bits))
-                    .unwrap_or(0);
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
                 network.to_bits() & mask == address.to_bits() & mask
             }
             _ => false,
@@ -68,8 +66,6 @@ pub(super) fn allowlist_refusal(allowlist: &[String], address: IpAddr) -> Option
     let networks = allowlist.join(", ");
     Some(match unreadable {
         Some(wrong) => format!("{address} is not in any network of spec.allowlist, where {wrong}"),
-        None => format!(
-            "{address} is not in spec.allowlist ({networks}): add it, or choose another floating IP"
-        ),
+        None => format!("{address} is not in spec.allowlist ({networks}): add it, or choose another floating IP"),
     })
 }

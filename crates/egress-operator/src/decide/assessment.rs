@@ -37,12 +37,9 @@ impl<'a> Assessment<'a> {
     pub(super) fn new(world: &'a Observed) -> Self {
         let now = truncate_micros(world.now);
         let labelled = world.nodes.iter().filter(|n| n.labels != LabelState::None);
-        let standings: Vec<_> = labelled
-            .map(|node| (node, gateway_health(world, now, node)))
-            .collect();
+        let standings: Vec<_> = labelled.map(|node| (node, gateway_health(world, now, node))).collect();
         let seen = world.floating_ip.observed.as_ref();
-        let refusal =
-            seen.and_then(|seen| allowlist::allowlist_refusal(&world.spec.allowlist, seen.ip));
+        let refusal = seen.and_then(|seen| allowlist::allowlist_refusal(&world.spec.allowlist, seen.ip));
         Self {
             election: elect(world, now, &standings),
             gateway_health: standings,
@@ -76,12 +73,7 @@ impl<'a> Assessment<'a> {
     pub(super) fn term_write_failed(&self) -> bool {
         let cloud = &self.observed.floating_ip;
         let there = cloud.observed.as_ref().map(|seen| seen.term);
-        there.is_some()
-            && cloud
-                .term_failure
-                .as_ref()
-                .map(|failed| failed.replaced_term)
-                == there
+        there.is_some() && cloud.term_failure.as_ref().map(|failed| failed.replaced_term) == there
     }
 
     /// Whether this leader has reported long enough that it stands down. If the clock was set back
@@ -118,9 +110,6 @@ impl<'a> Assessment<'a> {
 
     /// Whether the gateway is left alone because of a grace period or the move limit.
     pub(super) const fn is_waiting(&self) -> bool {
-        matches!(
-            self.election,
-            Election::Grace { .. } | Election::Capped { .. }
-        )
+        matches!(self.election, Election::Grace { .. } | Election::Capped { .. })
     }
 }

@@ -6,10 +6,7 @@ use crate::world::{Observed, RemainingCalls};
 
 /// `status` with the rate limit. The figures are those of the last change of level or of the last
 /// change of any other field.
-pub(super) fn record_budget(
-    world: &Observed,
-    mut status: StableEgressStatus,
-) -> StableEgressStatus {
+pub(super) fn record_budget(world: &Observed, mut status: StableEgressStatus) -> StableEgressStatus {
     let Some(seen) = world.floating_ip.budget else {
         return status;
     };

@@ -9,17 +9,13 @@ use super::assessment::Assessment;
 use super::election::Election;
 use super::health::{GatewayHealth, suspicion};
 use super::messages::{
-    candidates_message, health_message, health_reason, term_message, trouble_message,
-    trouble_reason,
+    candidates_message, health_message, health_reason, term_message, trouble_message, trouble_reason,
 };
 use super::status::{can_hold, is_confirmed};
 use crate::world::{CandidateNode, LabelState, ProviderTrouble};
 
 /// The conditions of `scene`.
-pub(super) fn build_conditions(
-    scene: &Assessment<'_>,
-    status: &StableEgressStatus,
-) -> Vec<Condition> {
+pub(super) fn build_conditions(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Condition> {
     let available = available_condition(scene, status);
     let ready = Condition {
         type_: READY.to_owned(),
@@ -72,18 +68,12 @@ fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
         scene.is_stale().then_some(condition)
     };
     match cloud.trouble.as_ref() {
-        Some(
-            trouble @ (ProviderTrouble::NoToken(_)
-            | ProviderTrouble::Unauthorized
-            | ProviderTrouble::NotFound),
-        ) => Some(unavailable(
-            trouble_reason(trouble),
-            trouble_message(scene, trouble),
-        )),
-        Some(trouble @ ProviderTrouble::Unreachable(_)) => Some(unavailable(
-            trouble_reason(trouble),
-            trouble_message(scene, trouble),
-        )),
+        Some(trouble @ (ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::NotFound)) => {
+            Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble)))
+        }
+        Some(trouble @ ProviderTrouble::Unreachable(_)) => {
+            Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble)))
+        }
         Some(ProviderTrouble::Throttled) => {
             let message = "the provider's rate limit is exhausted; the holder of the floating IP \
                            was not read for too long";
@@ -115,11 +105,7 @@ fn gateway_failure(scene: &Assessment<'_>) -> Option<Condition> {
                 health_message(node, trouble, &then),
             ))
         }
-        Election::Capped {
-            node,
-            trouble,
-            until,
-        } => {
+        Election::Capped { node, trouble, until } => {
             let most = scene.observed.spec.max_moves_per_hour;
             let then = format!("maxMovesPerHour ({most}) reached, so it stays until {until}");
             Some(unavailable(
@@ -153,8 +139,7 @@ pub(super) fn cordoned_gateway<'a>(scene: &Assessment<'a>) -> Option<&'a Candida
     let mut standings = scene.gateway_health.iter();
     let (node, _) = standings.find(|(_, standing)| *standing == cordoned)?;
     let well = suspicion(&scene.observed.spec, node).is_none();
-    let works =
-        well && node.candidate && node.labels == LabelState::All && is_confirmed(scene, node);
+    let works = well && node.candidate && node.labels == LabelState::All && is_confirmed(scene, node);
     (works && scene.election == Election::NoneEligible).then_some(*node)
 }
 
@@ -166,8 +151,7 @@ fn placement_condition(scene: &Assessment<'_>, status: &StableEgressStatus) -> C
         Election::Chosen(choice) => choice.node,
         _ => {
             let name = cordoned_gateway(scene).map_or("the gateway", |node| node.name.as_str());
-            let message =
-                format!("{ip} is on {name}, which is cordoned; no other node can take over");
+            let message = format!("{ip} is on {name}, which is cordoned; no other node can take over");
             return Condition::new_true(kinds::AVAILABLE, reasons::SERVING, message);
         }
     };
@@ -193,10 +177,7 @@ fn placement_condition(scene: &Assessment<'_>, status: &StableEgressStatus) -> C
         return unavailable(reasons::MOVING, format!("moving {ip} to {name}{why}"));
     }
     match seen.and_then(|seen| seen.server) {
-        None => unavailable(
-            reasons::UNASSIGNED,
-            format!("{ip} is not assigned to a server"),
-        ),
+        None => unavailable(reasons::UNASSIGNED, format!("{ip} is not assigned to a server")),
         Some(_) => unavailable(reasons::ELSEWHERE, format!("{ip} is not on {name}")),
     }
 }
@@ -205,23 +186,13 @@ fn provider_reachable_condition(scene: &Assessment<'_>) -> Condition {
     let kind = kinds::PROVIDER_REACHABLE;
     match scene.observed.floating_ip.trouble.as_ref() {
         Some(
-            trouble @ (ProviderTrouble::NoToken(_)
-            | ProviderTrouble::Unauthorized
-            | ProviderTrouble::Unreachable(_)),
-        ) => Condition::new_false(
-            kind,
-            trouble_reason(trouble),
-            trouble_message(scene, trouble),
-        ),
+            trouble @ (ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::Unreachable(_)),
+        ) => Condition::new_false(kind, trouble_reason(trouble), trouble_message(scene, trouble)),
         // Otherwise every throttled call would flip the condition.
-        Some(trouble @ ProviderTrouble::Throttled) if scene.is_stale() => Condition::new_false(
-            kind,
-            trouble_reason(trouble),
-            trouble_message(scene, trouble),
-        ),
-        _ if scene.observed.floating_ip.observed.is_none()
-            && scene.observed.floating_ip.trouble.is_none() =>
-        {
+        Some(trouble @ ProviderTrouble::Throttled) if scene.is_stale() => {
+            Condition::new_false(kind, trouble_reason(trouble), trouble_message(scene, trouble))
+        }
+        _ if scene.observed.floating_ip.observed.is_none() && scene.observed.floating_ip.trouble.is_none() => {
             Condition::new_unknown(kind, reasons::STALE, "the provider was not called yet")
         }
         _ => Condition::new_true(kind, reasons::ANSWERS, "the provider responds"),
@@ -267,8 +238,7 @@ fn labels_consistent_condition(scene: &Assessment<'_>) -> Option<Condition> {
     nodes().find(|node| node.cilium.is_some())?;
     let differs = |node: &&CandidateNode| {
         let labelled = |labels: LabelState| labels != LabelState::None;
-        node.cilium
-            .is_some_and(|c| labelled(c) != labelled(node.labels))
+        node.cilium.is_some_and(|c| labelled(c) != labelled(node.labels))
     };
     Some(match nodes().find(differs) {
         None => Condition::new_true(
@@ -277,10 +247,7 @@ fn labels_consistent_condition(scene: &Assessment<'_>) -> Option<Condition> {
             "Node and CiliumNode have the same gateway labels",
         ),
         Some(node) => {
-            let message = format!(
-                "the gateway labels of {} differ between Node and CiliumNode",
-                node.name
-            );
+            let message = format!("the gateway labels of {} differ between Node and CiliumNode", node.name);
             Condition::new_false(kind, reasons::INCONSISTENT, message)
         }
     })
@@ -289,15 +256,9 @@ fn labels_consistent_condition(scene: &Assessment<'_>) -> Option<Condition> {
 /// Reported only for a problem, and not after a single failure, since the next write may succeed.
 fn fenced_condition(scene: &Assessment<'_>) -> Option<Condition> {
     let cloud = &scene.observed.floating_ip;
-    let failed = cloud
-        .term_failure
-        .as_ref()
-        .filter(|failed| failed.failures > 1)?;
+    let failed = cloud.term_failure.as_ref().filter(|failed| failed.failures > 1)?;
     // The write may have been applied although its response was lost.
-    cloud
-        .observed
-        .as_ref()
-        .filter(|it| it.term != scene.observed.term)?;
+    cloud.observed.as_ref().filter(|it| it.term != scene.observed.term)?;
     let why = term_message(&failed.trouble);
     let message = format!("term label not written: {why}; an old leader would not notice this one");
     let reason = reasons::TERM_NOT_WRITTEN;

@@ -162,9 +162,7 @@ fn was_skipped(world: &Observed, node: &CandidateNode) -> bool {
     let most = if patient { MAX_REFUSALS } else { 1 };
     let passed = world.moving.as_ref().is_some_and(|moving| {
         let locked = moving.node == node.name && moving.locks >= most;
-        let before = node
-            .server
-            .is_some_and(|it| moving.skipped_servers.contains(&it));
+        let before = node.server.is_some_and(|it| moving.skipped_servers.contains(&it));
         locked || before
     });
     passed && !holds
@@ -197,16 +195,10 @@ fn elect_successor<'a>(
         && let Some(until) = cap_end(world, now)
     {
         let trouble = trouble.clone();
-        return Election::Capped {
-            node,
-            trouble,
-            until,
-        };
+        return Election::Capped { node, trouble, until };
     }
     let (cause, detected) = match gateway {
-        Some((_, GatewayHealth::GraceExpired(trouble))) => {
-            (cause_of(trouble.suspicion), trouble.since)
-        }
+        Some((_, GatewayHealth::GraceExpired(trouble))) => (cause_of(trouble.suspicion), trouble.since),
         Some((_, GatewayHealth::Unusable(cause))) => (*cause, now),
         _ => (absence_cause(world), now),
     };

@@ -9,9 +9,7 @@ use super::assessment::Assessment;
 use super::election::{ElectedNode, Election};
 use super::limits::dwell_end;
 use super::{labels, pace};
-use crate::world::{
-    ActionState, MoveInProgress, ObservedAction, ObservedFloatingIp, ProviderTrouble, Step,
-};
+use crate::world::{ActionState, MoveInProgress, ObservedAction, ObservedFloatingIp, ProviderTrouble, Step};
 
 /// How long an action is waited for.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
@@ -169,11 +167,7 @@ pub(super) fn may_move(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> bool
     !respected && !dwells
 }
 
-fn assign_step(
-    scene: &Assessment<'_>,
-    seen: &ObservedFloatingIp,
-    choice: &ElectedNode<'_>,
-) -> MoveStep {
+fn assign_step(scene: &Assessment<'_>, seen: &ObservedFloatingIp, choice: &ElectedNode<'_>) -> MoveStep {
     let stands = scene.is_throttled() && !scene.is_stale();
     if !is_fresh(scene, seen) && !stands {
         return paced_step(scene, Step::Read { urgent: true });
@@ -208,9 +202,7 @@ fn last_failure(moving: &MoveInProgress, server: i64) -> Option<(Duration, Provi
     let action = moving.action.as_ref()?;
     let trouble = match &action.state {
         ActionState::Error(code) => ProviderTrouble::ActionFailed(code.clone()),
-        ActionState::Success if moving.server == server => {
-            ProviderTrouble::Refused("no_effect".to_owned())
-        }
+        ActionState::Success if moving.server == server => ProviderTrouble::Refused("no_effect".to_owned()),
         ActionState::Running | ActionState::Success => return None,
     };
     Some((action.polled_at, trouble))
@@ -233,16 +225,10 @@ pub(super) fn move_cause(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> Mo
 fn is_fresh(scene: &Assessment<'_>, seen: &ObservedFloatingIp) -> bool {
     let world = scene.observed;
     let age = world.uptime.saturating_sub(seen.at);
-    let looked = world
-        .moving
-        .as_ref()
-        .is_some_and(|moving| moving.read_since);
+    let looked = world.moving.as_ref().is_some_and(|moving| moving.read_since);
     // Locks and refused tokens may last, and a person may move the address meanwhile.
     let trouble = world.floating_ip.trouble.as_ref();
-    let lasting = matches!(
-        trouble,
-        Some(ProviderTrouble::Locked | ProviderTrouble::Unauthorized)
-    );
+    let lasting = matches!(trouble, Some(ProviderTrouble::Locked | ProviderTrouble::Unauthorized));
     let looked = looked && !lasting && !scene.is_stale();
     age <= world.floating_ip.resync + world.floating_ip.resync / 8 || looked
 }
@@ -250,8 +236,7 @@ fn is_fresh(scene: &Assessment<'_>, seen: &ObservedFloatingIp) -> bool {
 /// Writes this leader's term to the floating IP, after everything else.
 fn term_step(scene: &Assessment<'_>) -> MoveStep {
     let world = scene.observed;
-    let (Election::Chosen(choice), Some(seen)) = (&scene.election, &world.floating_ip.observed)
-    else {
+    let (Election::Chosen(choice), Some(seen)) = (&scene.election, &world.floating_ip.observed) else {
         return MoveStep::Idle;
     };
     let written = world.term == 0 || seen.term == world.term;

@@ -59,15 +59,13 @@ pub(super) fn is_promotable(spec: &StableEgressSpec, node: &CandidateNode) -> bo
 /// Whether `node` cannot recover: no limit keeps the floating IP on it.
 pub(super) fn is_dead(spec: &StableEgressSpec, node: &CandidateNode) -> bool {
     let silent = spec.health.signal == HealthSignal::Probe && is_healthy(spec, node) == Some(false);
-    node.terminating
-        || node.ready == NodeReady::Unknown
-        || (silent && node.ready != NodeReady::True)
+    node.terminating || node.ready == NodeReady::Unknown || (silent && node.ready != NodeReady::True)
 }
 
 /// Why `node` must not be the gateway, regardless of grace periods.
 pub(super) fn removal_cause(world: &Observed, node: &CandidateNode) -> Option<MoveCause> {
-    let was_candidate = world.status.active_was_candidate
-        && world.status.active_node.as_deref() == Some(node.name.as_str());
+    let was_candidate =
+        world.status.active_was_candidate && world.status.active_node.as_deref() == Some(node.name.as_str());
     if node.terminating {
         return Some(MoveCause::NodeTerminating);
     }
@@ -92,11 +90,7 @@ pub(super) fn suspicion(spec: &StableEgressSpec, node: &CandidateNode) -> Option
 }
 
 /// State of `node`, which has the gateway labels.
-pub(super) fn gateway_health(
-    world: &Observed,
-    now: Timestamp,
-    node: &CandidateNode,
-) -> GatewayHealth {
+pub(super) fn gateway_health(world: &Observed, now: Timestamp, node: &CandidateNode) -> GatewayHealth {
     if let Some(cause) = removal_cause(world, node) {
         return GatewayHealth::Unusable(cause);
     }
@@ -136,12 +130,7 @@ fn has_failed_enough(spec: &StableEgressSpec, node: &CandidateNode, what: Suspic
 
 /// When `what` began on `node`: the time in the status, unless it was set by a previous leader and
 /// must not be reused, or the clock was set back since.
-fn suspect_since(
-    world: &Observed,
-    now: Timestamp,
-    node: &CandidateNode,
-    what: Suspicion,
-) -> Timestamp {
+fn suspect_since(world: &Observed, now: Timestamp, node: &CandidateNode, what: Suspicion) -> Timestamp {
     let known = world.status.suspects.iter();
     let known = known
         .filter(|suspect| suspect.node == node.name && suspect.what == what)
@@ -156,8 +145,7 @@ fn suspect_since(
 /// The gateways with problems, as written to the status.
 pub(super) fn suspects(standings: &[(&CandidateNode, GatewayHealth)]) -> Vec<SuspectStatus> {
     let suspects = standings.iter().filter_map(|(node, standing)| {
-        let (GatewayHealth::Grace(trouble) | GatewayHealth::GraceExpired(trouble)) = standing
-        else {
+        let (GatewayHealth::Grace(trouble) | GatewayHealth::GraceExpired(trouble)) = standing else {
             return None;
         };
         Some(SuspectStatus {

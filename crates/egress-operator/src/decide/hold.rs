@@ -66,11 +66,7 @@ fn hold_from_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> 
     };
     (until > now).then(|| ActiveHold {
         until: Some(until),
-        message: hold_message(
-            &format!("annotation {key}"),
-            Some(until),
-            "remove it to resume",
-        ),
+        message: hold_message(&format!("annotation {key}"), Some(until), "remove it to resume"),
     })
 }
 

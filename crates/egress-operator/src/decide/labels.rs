@@ -6,17 +6,13 @@ use crate::world::{CandidateNode, LabelState, LabelTarget, Step};
 
 /// Which labels to remove because several nodes have them: all but one node's, wherever the
 /// floating IP is.
-pub(super) fn remove_surplus_labels(
-    scene: &Assessment<'_>,
-    chosen: &CandidateNode,
-) -> Option<Step> {
+pub(super) fn remove_surplus_labels(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
     let labelled = || scene.gateway_health.iter().map(|(node, _)| *node);
     if labelled().count() < 2 {
         return None;
     }
     let seen = scene.observed.floating_ip.observed.as_ref();
-    let holds =
-        |node: &&CandidateNode| seen.is_some_and(|s| s.server.is_some() && s.server == node.server);
+    let holds = |node: &&CandidateNode| seen.is_some_and(|s| s.server.is_some() && s.server == node.server);
     let kept = labelled()
         .find(|node| node.name == chosen.name)
         .or_else(|| labelled().find(holds))

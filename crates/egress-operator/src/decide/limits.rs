@@ -13,10 +13,7 @@ const CAP_WINDOW: Duration = Duration::from_secs(3600);
 
 /// The earliest time for an optional move; `None` if now.
 pub(super) fn dwell_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
-    let (ended, dwell) = (
-        world.status.last_move.as_ref()?.ended.as_ref()?.0,
-        world.spec.dwell.0,
-    );
+    let (ended, dwell) = (world.status.last_move.as_ref()?.ended.as_ref()?.0, world.spec.dwell.0);
     // A move that ended in the far future was timed by a clock that was set back since.
     if ended > add_span(now, dwell) {
         return None;

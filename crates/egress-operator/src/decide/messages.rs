@@ -16,9 +16,7 @@ pub(super) fn trouble_reason(trouble: &ProviderTrouble) -> &'static str {
         ProviderTrouble::NotFound => reasons::NO_FLOATING_IP,
         ProviderTrouble::Throttled => reasons::THROTTLED,
         ProviderTrouble::Unreachable(_) => reasons::PROVIDER_UNREACHABLE,
-        ProviderTrouble::Locked
-        | ProviderTrouble::Refused(_)
-        | ProviderTrouble::ActionFailed(_) => reasons::MOVING,
+        ProviderTrouble::Locked | ProviderTrouble::Refused(_) | ProviderTrouble::ActionFailed(_) => reasons::MOVING,
     }
 }
 
@@ -41,9 +39,7 @@ pub(super) fn trouble_message(scene: &Assessment<'_>, trouble: &ProviderTrouble)
             format!("the API token's project has no {which}: correct spec.floatingIP")
         }
         ProviderTrouble::Throttled => "rate limited by the provider; will retry".to_owned(),
-        ProviderTrouble::Locked => {
-            "the server or the floating IP is locked by another action; will retry".to_owned()
-        }
+        ProviderTrouble::Locked => "the server or the floating IP is locked by another action; will retry".to_owned(),
         ProviderTrouble::Unreachable(why) => format!("cannot reach the provider: {why}"),
         ProviderTrouble::Refused(code) => format!("the provider refused the move: {code}"),
         ProviderTrouble::ActionFailed(code) => {

@@ -45,11 +45,9 @@ fn condition_note(condition: &Condition) -> Option<EventNote> {
             "Claim",
             condition.message.clone(),
         )),
-        (kinds::HELD, ConditionStatus::True) => Some(EventNote::normal(
-            reasons::HELD,
-            "Hold",
-            condition.message.clone(),
-        )),
+        (kinds::HELD, ConditionStatus::True) => {
+            Some(EventNote::normal(reasons::HELD, "Hold", condition.message.clone()))
+        }
         _ => None,
     }
 }
@@ -60,11 +58,7 @@ fn move_note(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<Even
         return None;
     }
     let ip = status.ip.as_deref().unwrap_or("the floating IP");
-    Some(EventNote::normal(
-        reasons::MOVED,
-        "Move",
-        move_message(ip, last),
-    ))
+    Some(EventNote::normal(reasons::MOVED, "Move", move_message(ip, last)))
 }
 
 fn move_message(ip: &str, moved: &MoveStatus) -> String {
@@ -92,17 +86,12 @@ fn overdue_note(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<E
 /// redundancy is lost.
 fn unusable_notes(scene: &Assessment<'_>, news: bool) -> Vec<EventNote> {
     let told = |node: &CandidateNode| scene.observed.reported_unusable.contains(&node.name);
-    let nodes = scene
-        .observed
-        .nodes
-        .iter()
-        .filter(|node| node.is_unusable());
+    let nodes = scene.observed.nodes.iter().filter(|node| node.is_unusable());
     let nodes = nodes.filter(|node| news || !told(node));
     let note = |node: &CandidateNode| {
         let name = &node.name;
         if let Some(value) = &node.conflicting_label {
-            let message =
-                format!("skipping {name}: its gateway label has the foreign value {value}");
+            let message = format!("skipping {name}: its gateway label has the foreign value {value}");
             return EventNote::warning(reasons::TAKEN, "Elect", message);
         }
         let message = format!("skipping {name}: its spec.providerID is not hcloud://<number>");

@@ -25,8 +25,7 @@ fn retry_delay(world: &Observed, trouble: &ProviderTrouble) -> Duration {
     let refusals = world.moving.as_ref().map_or(0, |moving| moving.refusals);
     let times = world.floating_ip.troubles.max(refusals).max(1);
     // Either one server refuses again and again, or several in turn.
-    let always =
-        refusals >= 2 * MAX_REFUSALS || (refusals >= MAX_REFUSALS && times >= 4 * MAX_REFUSALS);
+    let always = refusals >= 2 * MAX_REFUSALS || (refusals >= MAX_REFUSALS && times >= 4 * MAX_REFUSALS);
     let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
     let pause = match trouble {
         ProviderTrouble::Throttled => TICK,
@@ -35,9 +34,9 @@ fn retry_delay(world: &Observed, trouble: &ProviderTrouble) -> Duration {
         ProviderTrouble::Locked => MAX_MOVE_WAIT,
         // A repeated refusal is permanent and must not use up the budget.
         ProviderTrouble::Refused(_) if always => world.floating_ip.resync.max(MAX_MOVE_WAIT),
-        ProviderTrouble::Unreachable(_)
-        | ProviderTrouble::ActionFailed(_)
-        | ProviderTrouble::Refused(_) => grown.min(MAX_MOVE_WAIT),
+        ProviderTrouble::Unreachable(_) | ProviderTrouble::ActionFailed(_) | ProviderTrouble::Refused(_) => {
+            grown.min(MAX_MOVE_WAIT)
+        }
         // Only a person can fix this, and their change triggers a reconcile.
         ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::NotFound => {
             world.floating_ip.resync
@@ -93,9 +92,7 @@ pub(super) fn next_read_at(world: &Observed) -> Duration {
 pub(super) fn next_term_write_at(world: &Observed) -> Duration {
     let cloud = &world.floating_ip;
     // After the read that is due then, with its jitter.
-    let answered = cloud
-        .trouble_at
-        .map(|at| at + cloud.resync + cloud.resync / 8);
+    let answered = cloud.trouble_at.map(|at| at + cloud.resync + cloud.resync / 8);
     let accepted = cloud.term_failure.as_ref().map(|failed| {
         let grown = cloud.resync * 2_u32.saturating_pow(failed.failures.clamp(1, 5));
         failed.at + grown.min(cloud.resync.max(MAX_TERM_WAIT))
@@ -106,8 +103,9 @@ pub(super) fn next_term_write_at(world: &Observed) -> Duration {
 /// Random numbers that depend only on this object and `salt`, the same in every process.
 fn object_rng(world: &Observed, salt: u64) -> fastrand::Rng {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let hash = world.name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(PRIME)
-    });
+    let hash = world
+        .name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(PRIME));
     fastrand::Rng::with_seed(hash ^ salt.wrapping_mul(PRIME))
 }

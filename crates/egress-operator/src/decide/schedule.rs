@@ -35,10 +35,7 @@ pub(super) fn next_check_message(scene: &Assessment<'_>) -> String {
     if let Some(end) = next_expiry(scene) {
         return end.to_string();
     }
-    let (asked, now) = (
-        scene.observed.spec.resync.0,
-        scene.observed.floating_ip.resync,
-    );
+    let (asked, now) = (scene.observed.spec.resync.0, scene.observed.floating_ip.resync);
     let times = now.as_millis().div_ceil(asked.as_millis().max(1)).max(1);
     let times = u32::try_from(times).unwrap_or(u32::MAX);
     format!("every {}", DurationString(asked.saturating_mul(times)))
@@ -59,11 +56,7 @@ fn next_expiry(scene: &Assessment<'_>) -> Option<Timestamp> {
         dwells.map_or(elsewhere.until, |until| until.max(elsewhere.until))
     });
     let pin = world.spec.pin.as_ref().and_then(|pin| pin.until.as_ref());
-    let moving = world
-        .status
-        .moving
-        .as_ref()
-        .filter(|moving| !moving.overdue);
+    let moving = world.status.moving.as_ref().filter(|moving| !moving.overdue);
     let deadline = moving.map(|moving| {
         let decided = moving.decided.0.min(scene.now);
         add_span(decided, world.spec.move_deadline.0)

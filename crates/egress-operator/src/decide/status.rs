@@ -29,9 +29,7 @@ pub(super) fn build_status(scene: &Assessment<'_>) -> StableEgressStatus {
         status.server_id = seen.server;
     }
     match &scene.election {
-        Election::Chosen(choice) if !scene.is_frozen() => {
-            record_elected(scene, choice, &mut status)
-        }
+        Election::Chosen(choice) if !scene.is_frozen() => record_elected(scene, choice, &mut status),
         _ if is_assign_in_flight(scene) => {}
         _ => status.moving = None,
     }
@@ -71,8 +69,7 @@ fn candidate_status(scene: &Assessment<'_>) -> CandidateStatus {
 /// Whether `node` could hold the floating IP now, as the gateway or as a standby.
 pub(super) fn can_hold(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
     let mut standings = scene.gateway_health.iter();
-    let eligible =
-        standings.any(|(other, s)| other.name == node.name && *s == GatewayHealth::Eligible);
+    let eligible = standings.any(|(other, s)| other.name == node.name && *s == GatewayHealth::Eligible);
     eligible || is_promotable(&scene.observed.spec, node)
 }
 
@@ -85,11 +82,7 @@ pub(super) fn is_confirmed(scene: &Assessment<'_>, node: &CandidateNode) -> bool
     holds && !doubted
 }
 
-fn record_elected(
-    scene: &Assessment<'_>,
-    choice: &ElectedNode<'_>,
-    status: &mut StableEgressStatus,
-) {
+fn record_elected(scene: &Assessment<'_>, choice: &ElectedNode<'_>, status: &mut StableEgressStatus) {
     let node = choice.node;
     let sent = scene.observed.moving.as_ref();
     if is_assign_in_flight(scene) && sent.is_some_and(|moving| moving.node != node.name) {
@@ -142,12 +135,7 @@ fn current_move(
         cause => cause,
     };
     MoveStatus {
-        from: scene
-            .observed
-            .status
-            .active_node
-            .clone()
-            .filter(|from| from != to),
+        from: scene.observed.status.active_node.clone().filter(|from| from != to),
         to: to.clone(),
         cause,
         detected: MicroTime(choice.detected),
@@ -163,12 +151,7 @@ fn current_move(
 }
 
 /// `moving` with the stages completed so far.
-fn record_stages(
-    scene: &Assessment<'_>,
-    node: &CandidateNode,
-    mut moving: MoveStatus,
-    confirmed: bool,
-) -> MoveStatus {
+fn record_stages(scene: &Assessment<'_>, node: &CandidateNode, mut moving: MoveStatus, confirmed: bool) -> MoveStatus {
     let accepted = scene.observed.moving.as_ref();
     let accepted = accepted.is_some_and(|m| m.node == node.name && m.action.is_some());
     let elapsed = elapsed_between(moving.decided.0, scene.now);

@@ -18,9 +18,7 @@ use super::read_throttle::ReadThrottle;
 use crate::client::{ApiToken, HcloudAction, HcloudActionStatus, HcloudClient};
 use crate::forecast::{BudgetForecast, BudgetForecaster};
 use crate::telemetry::{EgressMetrics, HcloudOperation};
-use crate::world::{
-    ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls,
-};
+use crate::world::{ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls};
 
 /// Shortest and longest pause between two attempts in seconds, for any refill rate.
 const RETRY_BOUNDS: (f64, f64) = (0.25, 5.0);
@@ -53,19 +51,14 @@ pub(super) struct State {
 }
 
 impl HcloudAccount {
-    pub(super) fn new(
-        settings: &HcloudSettings,
-        started: Instant,
-        token: ApiToken,
-        label: &str,
-    ) -> Self {
+    pub(super) fn new(settings: &HcloudSettings, started: Instant, token: ApiToken, label: &str) -> Self {
         let name = format!("hetzner/{label}");
         let telemetry = settings.telemetry.clone();
         let budget = RateLimiter::new(&name, limit_config(), telemetry, settings.clock.clone());
         settings.budgets.add(budget.clone());
-        let seed = label.bytes().fold(0, |seed: u64, byte| {
-            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
-        });
+        let seed = label
+            .bytes()
+            .fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         Self(Arc::new(Inner {
             label: label.to_owned(),
             budget,
@@ -159,10 +152,7 @@ impl HcloudAccount {
         let send = |client: HcloudClient| async move { client.assign(floating_ip, server).await };
         let terms = (CallPurpose::Move, deadline, fence);
         let answer = self.call(HcloudOperation::Assign, terms, send).await;
-        if answer
-            .as_ref()
-            .map_or_else(CallFailure::is_ambiguous, |_| true)
-        {
+        if answer.as_ref().map_or_else(CallFailure::is_ambiguous, |_| true) {
             self.with_state(|state| state.cache.invalidate());
         }
         let now = self.now();
@@ -235,10 +225,7 @@ impl HcloudAccount {
             Some(labels) => labels,
             None => {
                 let read = |client: HcloudClient| async move { client.floating_ip(id).await };
-                self.call(HcloudOperation::Get, terms, read)
-                    .await?
-                    .body
-                    .labels
+                self.call(HcloudOperation::Get, terms, read).await?.body.labels
             }
         };
         wanted.insert(labels::TERM.to_owned(), term.to_string());
@@ -275,13 +262,11 @@ impl HcloudAccount {
 
 impl State {
     fn read_interval(&self, every: Duration, now: Duration) -> Duration {
-        self.throttle
-            .read_interval(every, self.expected_remaining(now))
+        self.throttle.read_interval(every, self.expected_remaining(now))
     }
 
     pub(super) fn next_read_at(&self, now: Duration) -> Option<Duration> {
-        self.throttle
-            .next_read_at(now, self.expected_remaining(now))
+        self.throttle.next_read_at(now, self.expected_remaining(now))
     }
 
     pub(super) fn is_scarce(&self, now: Duration) -> bool {

@@ -84,10 +84,7 @@ impl FloatingIpCache {
         self.ids
             .retain(|name, _| wanted.contains(&FloatingIpSelector::Name(name.clone())));
         self.absent.retain(|which, _| wanted.contains(which));
-        let ids: BTreeSet<_> = wanted
-            .iter()
-            .filter_map(|which| self.known_id(which))
-            .collect();
+        let ids: BTreeSet<_> = wanted.iter().filter_map(|which| self.known_id(which)).collect();
         self.found.retain(|id, _| ids.contains(id));
     }
 
@@ -140,12 +137,8 @@ impl FloatingIpCache {
     pub(super) fn finish_listing(&mut self, pages: u32, mark: ReadMark) {
         self.pages = pages;
         let all: BTreeSet<_> = self.wanted.values().cloned().collect();
-        let ids: BTreeSet<_> = all
-            .iter()
-            .filter_map(|which| self.known_id(which))
-            .collect();
-        self.found
-            .retain(|id, (since, _)| *since >= mark || ids.contains(id));
+        let ids: BTreeSet<_> = all.iter().filter_map(|which| self.known_id(which)).collect();
+        self.found.retain(|id, (since, _)| *since >= mark || ids.contains(id));
         self.ids.retain(|_, id| self.found.contains_key(id));
         for which in all {
             let found = self.known_id(&which).and_then(|id| self.found.get(&id));
@@ -164,8 +157,7 @@ impl FloatingIpCache {
         self.ids.retain(|_, id| *id != ip.id);
         self.ids.insert(ip.name.clone(), ip.id);
         self.absent.remove(&FloatingIpSelector::Id(ip.id));
-        self.absent
-            .remove(&FloatingIpSelector::Name(ip.name.clone()));
+        self.absent.remove(&FloatingIpSelector::Name(ip.name.clone()));
         self.found.insert(ip.id, (mark, ip));
     }
 

@@ -52,9 +52,7 @@ impl From<CallFailure> for ProviderTrouble {
     fn from(failure: CallFailure) -> Self {
         match failure {
             CallFailure::Provider(error) => from_hcloud_error(&error),
-            CallFailure::Runtime(error) if error.class() == ErrorClass::Throttled => {
-                Self::Throttled
-            }
+            CallFailure::Runtime(error) if error.class() == ErrorClass::Throttled => Self::Throttled,
             CallFailure::Runtime(error) => Self::Unreachable(error.to_string()),
         }
     }
@@ -67,8 +65,9 @@ fn from_hcloud_error(error: &HcloudError) -> ProviderTrouble {
         "locked" | "conflict" => ProviderTrouble::Locked,
         "unauthorized" | "token_readonly" | "forbidden" => ProviderTrouble::Unauthorized,
         "not_found" => ProviderTrouble::NotFound,
-        "server_error" | "bad_gateway" | "timeout" | "maintenance" | "unavailable" | NO_ANSWER
-        | UNREADABLE => ProviderTrouble::Unreachable(error.to_string()),
+        "server_error" | "bad_gateway" | "timeout" | "maintenance" | "unavailable" | NO_ANSWER | UNREADABLE => {
+            ProviderTrouble::Unreachable(error.to_string())
+        }
         // A proxy's response does not describe the requested object.
         other if other.starts_with("http_") => ProviderTrouble::Unreachable(error.to_string()),
         _ if error.status >= Some(500) => ProviderTrouble::Unreachable(error.to_string()),
@@ -113,11 +112,7 @@ mod tests {
             ("no_answer", None, down("no_answer")),
             ("http_302", Some(302), down("http_302")),
             ("something_new", Some(503), down("something_new")),
-            (
-                "protected",
-                Some(423),
-                ProviderTrouble::Refused("protected".to_owned()),
-            ),
+            ("protected", Some(423), ProviderTrouble::Refused("protected".to_owned())),
             (
                 "uniqueness_error",
                 Some(409),

@@ -29,10 +29,7 @@ fn secs(seconds: u64) -> Duration {
 fn one_is_read_by_name_and_then_by_id() {
     let mut known = FloatingIpCache::default();
     known.add_interest(&key("a"), name("web"));
-    assert_eq!(
-        known.plan_read(&name("web"), false),
-        ReadPlan::ByName("web".to_owned())
-    );
+    assert_eq!(known.plan_read(&name("web"), false), ReadPlan::ByName("web".to_owned()));
     known.store_one(ip(7, "web", 1), known.read_mark(secs(0)));
     assert_eq!(known.plan_read(&name("web"), false), ReadPlan::ById(7));
 }
@@ -46,11 +43,7 @@ fn several_are_read_together_unless_that_costs_more() {
     assert_eq!(known.plan_read(&name("web"), true), ReadPlan::Listing);
     known.store_one(ip(7, "web", 1), known.read_mark(secs(0)));
     known.finish_listing(2, known.read_mark(secs(0)));
-    assert_eq!(
-        known.plan_read(&name("web"), false),
-        ReadPlan::Listing,
-        "two for two"
-    );
+    assert_eq!(known.plan_read(&name("web"), false), ReadPlan::Listing, "two for two");
     assert_eq!(
         known.plan_read(&name("web"), true),
         ReadPlan::ById(7),
@@ -73,17 +66,9 @@ fn what_was_read_before_a_write_is_not_fresh_though_it_is_young() {
     known.add_interest(&key("a"), name("web"));
     let before = known.read_mark(secs(5));
     known.store_one(ip(7, "web", 1), before);
-    assert!(
-        known
-            .cached_within(&name("web"), secs(5), secs(30))
-            .is_some()
-    );
+    assert!(known.cached_within(&name("web"), secs(5), secs(30)).is_some());
     known.invalidate();
-    assert!(
-        known
-            .cached_within(&name("web"), secs(5), secs(30))
-            .is_none()
-    );
+    assert!(known.cached_within(&name("web"), secs(5), secs(30)).is_none());
     assert!(
         known.last_seen(&name("web")).is_some(),
         "it is still the last known state"
@@ -91,9 +76,7 @@ fn what_was_read_before_a_write_is_not_fresh_though_it_is_young() {
     let after = known.read_mark(secs(5));
     known.store_one(ip(7, "web", 2), after);
     known.store_one(ip(7, "web", 1), before);
-    let seen = known
-        .cached_within(&name("web"), secs(5), secs(30))
-        .expect("fresh");
+    let seen = known.cached_within(&name("web"), secs(5), secs(30)).expect("fresh");
     assert_eq!(
         seen.expect("there").server,
         Some(2),
@@ -107,10 +90,7 @@ fn a_name_that_was_given_to_another_is_looked_for_again() {
     known.add_interest(&key("a"), name("web"));
     known.store_one(ip(7, "web", 1), known.read_mark(secs(0)));
     known.store_one(ip(7, "old", 1), known.read_mark(secs(30)));
-    assert_eq!(
-        known.plan_read(&name("web"), false),
-        ReadPlan::ByName("web".to_owned())
-    );
+    assert_eq!(known.plan_read(&name("web"), false), ReadPlan::ByName("web".to_owned()));
     known.store_one(ip(9, "web", 2), known.read_mark(secs(31)));
     assert_eq!(known.last_seen(&name("web")).map(|seen| seen.id), Some(9));
 }
@@ -148,9 +128,7 @@ fn the_term_is_read_from_its_label() {
     read.labels.insert(labels::TERM.to_owned(), "12".to_owned());
     known.store_one(read, known.read_mark(secs(0)));
     assert_eq!(
-        known
-            .last_seen(&FloatingIpSelector::Id(7))
-            .map(|seen| seen.term),
+        known.last_seen(&FloatingIpSelector::Id(7)).map(|seen| seen.term),
         Some(12)
     );
 }

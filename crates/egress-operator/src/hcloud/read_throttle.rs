@@ -65,9 +65,7 @@ impl ReadThrottle {
     /// now, given what other clients spend.
     pub(super) fn is_scarce(&self, expected: Option<f64>) -> bool {
         let least = self.remaining.map(|seen| f64::from(seen.reserved_calls()));
-        let spent = expected
-            .zip(least)
-            .is_some_and(|(left, least)| left <= least);
+        let spent = expected.zip(least).is_some_and(|(left, least)| left <= least);
         self.level == BudgetPressure::Scarce || spent
     }
 
@@ -105,10 +103,7 @@ mod tests {
     }
 
     fn left(remaining: u32) -> RemainingCalls {
-        RemainingCalls {
-            limit: 3600,
-            remaining,
-        }
+        RemainingCalls { limit: 3600, remaining }
     }
 
     #[test]
@@ -118,9 +113,7 @@ mod tests {
             thrift.record_remaining(left(remaining), secs(0));
             thrift.read_interval(secs(30), None).as_secs()
         };
-        let path = [
-            3600, 901, 899, 1000, 1080, 899, 31, 30, 31, 60, 61, 1079, 1081,
-        ];
+        let path = [3600, 901, 899, 1000, 1080, 899, 31, 30, 31, 60, 61, 1079, 1081];
         let expected = [30, 30, 60, 60, 30, 60, 60, 900, 900, 900, 60, 60, 30];
         assert_eq!(path.map(&mut resync), expected);
     }
@@ -147,11 +140,7 @@ mod tests {
         assert_eq!(thrift.next_read_at(secs(30), Some(45.0)), None);
         assert_eq!(thrift.read_interval(secs(30), Some(45.0)), secs(60));
         assert_eq!(thrift.next_read_at(secs(30), Some(30.0)), Some(secs(900)));
-        assert_eq!(
-            thrift.read_interval(secs(30), Some(30.0)),
-            secs(900),
-            "and is reported"
-        );
+        assert_eq!(thrift.read_interval(secs(30), Some(30.0)), secs(900), "and is reported");
     }
 
     proptest! {

@@ -107,11 +107,7 @@ impl HcloudAccount {
         read.unwrap_or_else(|error| Err(ProviderTrouble::Unreachable(error.to_string())))
     }
 
-    async fn run_read(
-        &self,
-        reading: ReadPlan,
-        terms: CallTerms<'_>,
-    ) -> Result<(), ProviderTrouble> {
+    async fn run_read(&self, reading: ReadPlan, terms: CallTerms<'_>) -> Result<(), ProviderTrouble> {
         let now = self.now();
         self.with_state(|state| state.throttle.record_sent(now));
         let read = match reading {
@@ -159,11 +155,7 @@ impl HcloudAccount {
         Ok(())
     }
 
-    async fn read_by_name(
-        &self,
-        name: String,
-        terms: CallTerms<'_>,
-    ) -> Result<(), ProviderTrouble> {
+    async fn read_by_name(&self, name: String, terms: CallTerms<'_>) -> Result<(), ProviderTrouble> {
         let mark = self.read_mark();
         let query = FloatingIpQuery {
             name: Some(name.clone()),
@@ -175,9 +167,7 @@ impl HcloudAccount {
         let found = found.find(|ip| ip.name == name);
         self.with_state(|state| match found {
             Some(ip) => state.cache.store_one(ip, mark),
-            None => state
-                .cache
-                .record_absent(FloatingIpSelector::Name(name), mark),
+            None => state.cache.record_absent(FloatingIpSelector::Name(name), mark),
         });
         Ok(())
     }
@@ -187,9 +177,7 @@ impl HcloudAccount {
 /// floating IP unknown.
 fn read_trouble(trouble: ProviderTrouble) -> ProviderTrouble {
     match trouble {
-        ProviderTrouble::Refused(code) => {
-            ProviderTrouble::Unreachable(format!("read refused: {code}"))
-        }
+        ProviderTrouble::Refused(code) => ProviderTrouble::Unreachable(format!("read refused: {code}")),
         ProviderTrouble::Locked => ProviderTrouble::Unreachable("read refused: locked".to_owned()),
         other => other,
     }

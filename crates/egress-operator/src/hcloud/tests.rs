@@ -6,7 +6,7 @@ mod scarcity;
 
 use aplomb::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
-use aplomb_fake_services::hetzner::{Change, Config, Entry, Hetzner};
+use aplomb_fake_services::hcloud::{Change, Config, Entry, FakeHcloud};
 use jiff::Timestamp;
 use serde_json::json;
 use tower::util::BoxCloneSyncService;
@@ -18,7 +18,7 @@ const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnop
 
 /// A simulator and an account in front of it.
 struct Bench {
-    hetzner: Hetzner,
+    hetzner: FakeHcloud,
     clouds: HcloudAccounts,
     account: HcloudAccount,
     fence: Fence,
@@ -31,7 +31,7 @@ impl Bench {
         let clock = aplomb_apimachinery::clock::Clock::new(epoch, 7);
         let mut config = Config::new(clock.clone(), 7, SECRET);
         bend(&mut config);
-        let hetzner = Hetzner::new(config);
+        let hetzner = FakeHcloud::new(config);
         let ip = |at: u64| {
             let address = format!("198.51.100.{}", at % 250);
             json!({"id": 10 + at, "name": format!("ip-{at}"), "ip": address, "server": 1})
@@ -59,20 +59,11 @@ impl Bench {
         }
     }
 
-    async fn read_routine(
-        &self,
-        at: u64,
-        max_age: u64,
-    ) -> Result<ObservedFloatingIp, ProviderTrouble> {
+    async fn read_routine(&self, at: u64, max_age: u64) -> Result<ObservedFloatingIp, ProviderTrouble> {
         self.read_with(at, max_age, false).await
     }
 
-    async fn read_with(
-        &self,
-        at: u64,
-        max_age: u64,
-        urgent: bool,
-    ) -> Result<ObservedFloatingIp, ProviderTrouble> {
+    async fn read_with(&self, at: u64, max_age: u64, urgent: bool) -> Result<ObservedFloatingIp, ProviderTrouble> {
         let (who, which) = (object_key(at), by_name(&format!("ip-{at}")));
         let max_age = Duration::from_secs(max_age);
         self.account
@@ -141,16 +132,11 @@ async fn a_token_that_was_replaced_everywhere_is_dropped() {
     for at in [0, 1] {
         bench.read_routine(at, 30).await.expect("seen");
     }
-    let Bench {
-        clouds, account, ..
-    } = bench;
+    let Bench { clouds, account, .. } = bench;
     drop(account);
     let new = token("the-token-that-replaces-it");
     drop(clouds.account_for(&object_key(0), &new, "new"));
-    assert!(
-        format!("{clouds:?}").contains("hcloud"),
-        "the account has a user"
-    );
+    assert!(format!("{clouds:?}").contains("hcloud"), "the account has a user");
     drop(clouds.account_for(&object_key(1), &new, "new"));
     assert_eq!(format!("{clouds:?}"), r#"[Account("new")]"#);
 }

@@ -39,9 +39,6 @@ pub(super) async fn serve(
 async fn readyz(State(standing): State<watch::Receiver<NodeReadiness>>) -> (StatusCode, String) {
     match &*standing.borrow() {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
-        Err(why) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("not ready: {why}\n"),
-        ),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
 }

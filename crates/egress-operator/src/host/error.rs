@@ -13,22 +13,16 @@ pub enum Error {
     #[error("--stable-egress needs a cluster: set --kubeconfig, or run in a pod")]
     NoCluster,
     /// The table is reserved by the kernel.
-    #[error(
-        "--table {0} is reserved by the kernel or out of range: use 1 to 252, or a number above 255"
-    )]
+    #[error("--table {0} is reserved by the kernel or out of range: use 1 to 252, or a number above 255")]
     Table(u32),
     /// The interface does not exist.
-    #[error(
-        "interface {0:?} does not exist: list interfaces with `ip link` and correct --interface"
-    )]
+    #[error("interface {0:?} does not exist: list interfaces with `ip link` and correct --interface")]
     NoInterface(String),
     /// No interface can be chosen.
     #[error("no interface has a default route: set --interface")]
     NoDefaultRoute,
     /// The capability is missing.
-    #[error(
-        "cannot change {0}: add NET_ADMIN under securityContext.capabilities.add, or run as root"
-    )]
+    #[error("cannot change {0}: add NET_ADMIN under securityContext.capabilities.add, or run as root")]
     NotPermitted(String),
     /// Another entry is in the way.
     #[error("cannot add {0}: another entry is in its place; choose another --table or --priority")]

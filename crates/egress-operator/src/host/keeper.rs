@@ -49,10 +49,7 @@ impl AddressKeeper {
         let kernel = NetlinkHandle::open(tasks)?;
         let interface = match &settings.interface {
             Some(name) => name.clone(),
-            None => kernel
-                .default_link_name()
-                .await?
-                .ok_or(Error::NoDefaultRoute)?,
+            None => kernel.default_link_name().await?.ok_or(Error::NoDefaultRoute)?,
         };
         let link = kernel.link_index(&interface).await?;
         let link = link.ok_or_else(|| Error::NoInterface(interface.clone()))?;
@@ -141,10 +138,7 @@ impl AddressKeeper {
         self.execute(&plan).await
     }
 
-    async fn present_items(
-        &self,
-        tables: &BTreeSet<u32>,
-    ) -> Result<BTreeMap<NetItem, bool>, Error> {
+    async fn present_items(&self, tables: &BTreeSet<u32>) -> Result<BTreeMap<NetItem, bool>, Error> {
         let found = self.netlink.list_items(self.link, tables).await?;
         Ok(classify_items(&found, &self.added))
     }
@@ -178,9 +172,7 @@ impl AddressKeeper {
 
     fn tables(&self, slots: usize) -> Vec<u32> {
         let numbers = 0..slots;
-        numbers
-            .map(|number| self.settings.table_for(number))
-            .collect()
+        numbers.map(|number| self.settings.table_for(number)).collect()
     }
 }
 
@@ -189,9 +181,7 @@ fn initial_readiness(slots: &[Slot]) -> NodeReadiness {
     let unknown = slots.iter().find(|slot| slot.ip.is_none());
     let name = unknown.and_then(|slot| slot.name.as_deref());
     match name {
-        Some(name) => Err(format!(
-            "StableEgress {name} has no address in its status yet"
-        )),
+        Some(name) => Err(format!("StableEgress {name} has no address in its status yet")),
         None => Ok(()),
     }
 }

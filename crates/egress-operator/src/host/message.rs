@@ -6,9 +6,7 @@
 
 use std::net::IpAddr;
 
-use rtnetlink::packet_route::address::{
-    AddressAttribute, AddressHeaderFlags, AddressMessage, AddressProtocol,
-};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressProtocol};
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -44,11 +42,7 @@ pub(super) enum NetItemMessage {
 /// The message that adds or removes an item.
 pub(super) fn to_message(item: &NetItem) -> NetItemMessage {
     match *item {
-        NetItem::Rule {
-            from,
-            table,
-            priority,
-        } => NetItemMessage::Rule(rule_message(from, table, priority)),
+        NetItem::Rule { from, table, priority } => NetItemMessage::Rule(rule_message(from, table, priority)),
         NetItem::Address { ip, link } => NetItemMessage::Address(address_message(ip, link)),
         NetItem::Gateway {
             gateway: to,
@@ -165,11 +159,7 @@ pub(super) fn read_route(message: &RouteMessage) -> Option<(NetItem, bool)> {
             table,
             source: source?,
         },
-        (Some(gateway), None, bits) if bits == prefix_length(gateway) => NetItem::Gateway {
-            gateway,
-            link,
-            table,
-        },
+        (Some(gateway), None, bits) if bits == prefix_length(gateway) => NetItem::Gateway { gateway, link, table },
         _ => return None,
     };
     (message.header.kind == RouteType::Unicast).then_some((item, marked))
@@ -196,11 +186,7 @@ pub(super) fn read_rule(message: &RuleMessage) -> Option<(NetItem, bool)> {
         }
     }
     let from = from.filter(|from| message.header.src_len == prefix_length(*from))?;
-    let item = NetItem::Rule {
-        from,
-        table,
-        priority,
-    };
+    let item = NetItem::Rule { from, table, priority };
     (message.header.action == RuleAction::ToTable).then_some((item, marked))
 }
 
@@ -221,13 +207,10 @@ pub(super) fn default_link(message: &RouteMessage) -> Option<(u32, u32)> {
 }
 
 fn route_table(message: &RouteMessage) -> u32 {
-    let named = message
-        .attributes
-        .iter()
-        .find_map(|attribute| match attribute {
-            RouteAttribute::Table(number) => Some(*number),
-            _ => None,
-        });
+    let named = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Table(number) => Some(*number),
+        _ => None,
+    });
     named.unwrap_or_else(|| u32::from(message.header.table))
 }
 
@@ -242,15 +225,9 @@ fn to_ip_addr(ip: &RouteAddress) -> Option<IpAddr> {
 /// Whether a notification is relevant: our interface, our tables, or a rule.
 pub(super) fn is_relevant(message: &RouteNetlinkMessage, link: u32, tables: &[u32]) -> bool {
     match message {
-        RouteNetlinkMessage::NewAddress(it) | RouteNetlinkMessage::DelAddress(it) => {
-            it.header.index == link
-        }
-        RouteNetlinkMessage::NewLink(it) | RouteNetlinkMessage::DelLink(it) => {
-            it.header.index == link
-        }
-        RouteNetlinkMessage::NewRoute(it) | RouteNetlinkMessage::DelRoute(it) => {
-            tables.contains(&route_table(it))
-        }
+        RouteNetlinkMessage::NewAddress(it) | RouteNetlinkMessage::DelAddress(it) => it.header.index == link,
+        RouteNetlinkMessage::NewLink(it) | RouteNetlinkMessage::DelLink(it) => it.header.index == link,
+        RouteNetlinkMessage::NewRoute(it) | RouteNetlinkMessage::DelRoute(it) => tables.contains(&route_table(it)),
         RouteNetlinkMessage::NewRule(_) | RouteNetlinkMessage::DelRule(_) => true,
         _ => false,
     }

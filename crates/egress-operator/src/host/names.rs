@@ -58,11 +58,7 @@ fn fill_slots(slots: &watch::Sender<Vec<Slot>>, egress: &StableEgress) {
     // An IPv6 network is represented by its first address.
     let ip = said.split('/').next().unwrap_or_default().parse();
     let Ok(ip) = ip else {
-        tracing::warn!(
-            stable_egress = name,
-            said,
-            "Failed to parse StableEgress address"
-        );
+        tracing::warn!(stable_egress = name, said, "Failed to parse StableEgress address");
         return;
     };
     slots.send_if_modified(|slots| {
@@ -141,9 +137,6 @@ mod tests {
             watch_scope(&slots(&["office"]).borrow()).fields.as_deref(),
             Some("metadata.name=office")
         );
-        assert_eq!(
-            watch_scope(&slots(&["office", "lab"]).borrow()).fields,
-            None
-        );
+        assert_eq!(watch_scope(&slots(&["office", "lab"]).borrow()).fields, None);
     }
 }

@@ -71,23 +71,17 @@ impl NetlinkHandle {
             let link = links.try_collect::<Vec<_>>().await;
             let link = link.map_err(|error| read_error(&error))?.pop();
             let attributes = link.map(|link| link.attributes).unwrap_or_default();
-            let names = attributes
-                .into_iter()
-                .find_map(|attribute| match attribute {
-                    LinkAttribute::IfName(name) => Some(name),
-                    _ => None,
-                });
+            let names = attributes.into_iter().find_map(|attribute| match attribute {
+                LinkAttribute::IfName(name) => Some(name),
+                _ => None,
+            });
             return Ok(names);
         }
         Ok(None)
     }
 
     /// The addresses of an interface, and the rules and routes of `tables`.
-    pub(super) async fn list_items(
-        &self,
-        link: u32,
-        tables: &BTreeSet<u32>,
-    ) -> Result<KernelItems, Error> {
+    pub(super) async fn list_items(&self, link: u32, tables: &BTreeSet<u32>) -> Result<KernelItems, Error> {
         let addresses = self.handle.address().get().set_link_index_filter(link);
         let addresses = collect_dump(addresses.execute()).await?;
         let mut found: KernelItems = addresses.iter().filter_map(message::read_address).collect();
@@ -101,9 +95,9 @@ impl NetlinkHandle {
         }
         found.retain(|(item, _)| match item {
             NetItem::Address { .. } => true,
-            NetItem::Rule { table, .. }
-            | NetItem::Gateway { table, .. }
-            | NetItem::Default { table, .. } => tables.contains(table),
+            NetItem::Rule { table, .. } | NetItem::Gateway { table, .. } | NetItem::Default { table, .. } => {
+                tables.contains(table)
+            }
         });
         Ok(found)
     }
@@ -197,18 +191,9 @@ impl KernelEvents {
 }
 
 /// All entries of a dump; empty if the kernel does not support the family.
-async fn collect_dump<T>(
-    dump: impl Stream<Item = Result<T, rtnetlink::Error>>,
-) -> Result<Vec<T>, Error> {
+async fn collect_dump<T>(dump: impl Stream<Item = Result<T, rtnetlink::Error>>) -> Result<Vec<T>, Error> {
     match dump.try_collect().await {
-        Err(error)
-            if matches!(
-                error_code(&error),
-                number::NOT_SUPPORTED | number::NO_SUCH_FAMILY
-            ) =>
-        {
-            Ok(Vec::new())
-        }
+        Err(error) if matches!(error_code(&error), number::NOT_SUPPORTED | number::NO_SUCH_FAMILY) => Ok(Vec::new()),
         other => other.map_err(|error| read_error(&error)),
     }
 }
@@ -224,10 +209,7 @@ fn error_code(error: &rtnetlink::Error) -> i32 {
 fn is_gone(code: i32) -> bool {
     matches!(
         code,
-        number::NO_SUCH_FILE
-            | number::NO_SUCH_PROCESS
-            | number::NO_SUCH_DEVICE
-            | number::NO_SUCH_ADDRESS
+        number::NO_SUCH_FILE | number::NO_SUCH_PROCESS | number::NO_SUCH_DEVICE | number::NO_SUCH_ADDRESS
     )
 }
 

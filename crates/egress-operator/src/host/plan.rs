@@ -17,19 +17,11 @@ const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NetItem {
     /// Traffic from an address is routed by its own table.
-    Rule {
-        from: IpAddr,
-        table: u32,
-        priority: u32,
-    },
+    Rule { from: IpAddr, table: u32, priority: u32 },
     /// An address on the interface.
     Address { ip: IpAddr, link: u32 },
     /// The gateway is on the link.
-    Gateway {
-        gateway: IpAddr,
-        link: u32,
-        table: u32,
-    },
+    Gateway { gateway: IpAddr, link: u32, table: u32 },
     /// All other traffic goes through the gateway.
     Default {
         gateway: IpAddr,
@@ -76,11 +68,7 @@ impl Placement {
                 priority,
             },
             NetItem::Address { ip, link },
-            NetItem::Gateway {
-                gateway,
-                link,
-                table,
-            },
+            NetItem::Gateway { gateway, link, table },
             NetItem::Default {
                 gateway,
                 link,
@@ -98,10 +86,7 @@ pub(super) type KernelItems = Vec<(NetItem, bool)>;
 ///
 /// An address with our mark may belong to another process of this program with other tables: it is
 /// ours if this process added it, or if a rule of ours leads from it to one of our tables.
-pub(super) fn classify_items(
-    found: &KernelItems,
-    added: &BTreeSet<NetItem>,
-) -> BTreeMap<NetItem, bool> {
+pub(super) fn classify_items(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
     let rules = found.iter().filter(|(_, marked)| *marked);
     let sources: BTreeSet<IpAddr> = rules
         .filter_map(|(item, _)| match item {
@@ -114,9 +99,7 @@ pub(super) fn classify_items(
         _ => marked,
     };
     let found = found.iter();
-    found
-        .map(|(item, marked)| (*item, ours(item, *marked)))
-        .collect()
+    found.map(|(item, marked)| (*item, ours(item, *marked))).collect()
 }
 
 /// Changes in the order in which to apply them.
@@ -127,10 +110,7 @@ pub(super) struct NetChanges {
 }
 
 /// The changes from `present` to `wanted`. Foreign items are never removed.
-pub(super) fn plan_changes(
-    wanted: &BTreeSet<NetItem>,
-    present: &BTreeMap<NetItem, bool>,
-) -> NetChanges {
+pub(super) fn plan_changes(wanted: &BTreeSet<NetItem>, present: &BTreeMap<NetItem, bool>) -> NetChanges {
     let stale = present.iter().rev();
     let stale = stale.filter(|(item, ours)| **ours && !wanted.contains(*item));
     let missing = wanted.iter().filter(|item| !present.contains_key(*item));
@@ -191,10 +171,7 @@ mod tests {
         let plan = plan_changes(&wanted(8), &present(&wanted(7), true));
         assert_eq!(plan.remove.len(), 3, "{plan:?}");
         assert!(matches!(plan.remove[0], NetItem::Default { .. }));
-        assert!(
-            matches!(plan.remove[2], NetItem::Rule { .. }),
-            "the mark last"
-        );
+        assert!(matches!(plan.remove[2], NetItem::Rule { .. }), "the mark last");
         let gateway = |item: &NetItem| matches!(item, NetItem::Gateway { .. });
         assert!(!plan.remove.iter().any(gateway), "needed by both");
     }
@@ -203,10 +180,7 @@ mod tests {
     fn what_others_made_is_used_and_left() {
         let theirs = present(&wanted(7), false);
         assert_eq!(plan_changes(&wanted(7), &theirs), NetChanges::default());
-        assert_eq!(
-            plan_changes(&BTreeSet::new(), &theirs),
-            NetChanges::default()
-        );
+        assert_eq!(plan_changes(&BTreeSet::new(), &theirs), NetChanges::default());
     }
 
     #[test]
@@ -219,14 +193,8 @@ mod tests {
     fn the_address_of_another_process_like_this_is_not_ours() {
         let theirs = NetItem::Address { ip: ip(9), link: 2 };
         let found = vec![(theirs, true)];
-        assert!(
-            !classify_items(&found, &BTreeSet::new())[&theirs],
-            "no rule of ours"
-        );
-        assert!(
-            classify_items(&found, &[theirs].into())[&theirs],
-            "we added it"
-        );
+        assert!(!classify_items(&found, &BTreeSet::new())[&theirs], "no rule of ours");
+        assert!(classify_items(&found, &[theirs].into())[&theirs], "we added it");
     }
 
     #[test]

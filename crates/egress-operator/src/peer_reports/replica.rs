@@ -11,10 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aplomb::{
-    Action, Cache, Clock, Context, Controller, ErrorClass, ObjectKey, Predicate, Result, Scope,
-    View,
-};
+use aplomb::{Action, Cache, Clock, Context, Controller, ErrorClass, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::HealthSignal;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -32,11 +29,8 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 const REPLICA_EXPIRY: Duration = Duration::from_secs(3600);
 
 /// Returns the nodes to probe for a StableEgress, with their addresses.
-pub type ProbeTargetsFn = Arc<
-    dyn Fn(&StableEgress, &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>>
-        + Send
-        + Sync,
->;
+pub type ProbeTargetsFn =
+    Arc<dyn Fn(&StableEgress, &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>> + Send + Sync>;
 
 /// Dependencies of the controller. Clones share the last report.
 #[derive(Clone)]
@@ -69,13 +63,7 @@ struct Found {
 impl PeerReporter {
     /// Dependencies of the controller.
     #[must_use]
-    pub fn new(
-        identity: &str,
-        namespace: &str,
-        prober: NodeProber,
-        clock: Clock,
-        targets: ProbeTargetsFn,
-    ) -> Self {
+    pub fn new(identity: &str, namespace: &str, prober: NodeProber, clock: Clock, targets: ProbeTargetsFn) -> Self {
         Self {
             identity: identity.to_owned(),
             namespace: namespace.to_owned(),
@@ -140,27 +128,18 @@ pub fn controller(shared: PeerReporter) -> Controller<StableEgress> {
     Controller::new(NAME, pass)
         .without_leader_election()
         // Reports are read when a decision needs them, and trigger no reconcile.
-        .watches::<Lease>(leases, Predicate::unless_same(|_, _| true), |_, _| {
-            Vec::new()
-        })
+        .watches::<Lease>(leases, Predicate::unless_same(|_, _| true), |_, _| Vec::new())
 }
 
 impl PeerReporter {
-    async fn probe_and_publish(
-        &self,
-        egress: &StableEgress,
-        cx: &Context<StableEgress>,
-    ) -> Result<Action> {
+    async fn probe_and_publish(&self, egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Action> {
         let (key, began) = (View::meta(egress).key(), Instant::now());
         let health = &egress.spec.health;
         let probes = health.signal == HealthSignal::Probe;
         if probes {
             let targets = (self.targets)(egress, cx)?;
             let round = self.prober.probe_due(&key, &targets, &health.probe, began);
-            let answered = round
-                .await
-                .into_iter()
-                .filter(|(_, failures)| *failures == 0);
+            let answered = round.await.into_iter().filter(|(_, failures)| *failures == 0);
             let found = Found {
                 interval: health.probe.interval.0,
                 reachable: answered.map(|(node, _)| node).collect(),
@@ -170,9 +149,7 @@ impl PeerReporter {
             self.lock_state().found.remove(&key);
         }
         let alive = cx.cache::<StableEgress>()?;
-        self.lock_state()
-            .found
-            .retain(|key, _| alive.get(key).is_some());
+        self.lock_state().found.retain(|key, _| alive.get(key).is_some());
         // Probes continue even if reports cannot be published.
         if let Err(error) = self.publish_if_changed(cx, began).await {
             tracing::warn!(%error, "Failed to publish reachability report");
@@ -193,12 +170,7 @@ impl PeerReporter {
         };
         let news = self.lock_state().pending_report(interval, began);
         if let Some(reachable) = news {
-            let report = ReachabilityReport::new(
-                &self.identity,
-                self.clock.now(),
-                interval,
-                reachable.clone(),
-            );
+            let report = ReachabilityReport::new(&self.identity, self.clock.now(), interval, reachable.clone());
             self.apply_report(cx, &report).await?;
             self.lock_state().last_report = Some((began, reachable));
         }
@@ -206,17 +178,11 @@ impl PeerReporter {
     }
 
     /// Applies the report and creates its Lease if needed. This replica is its only writer.
-    async fn apply_report(
-        &self,
-        cx: &Context<StableEgress>,
-        report: &ReachabilityReport,
-    ) -> Result<()> {
+    async fn apply_report(&self, cx: &Context<StableEgress>, report: &ReachabilityReport) -> Result<()> {
         let leases: Api<Lease> = Api::namespaced(cx.client(), &self.namespace);
         let params = PatchParams::apply(NAME).force();
         let lease = Patch::Apply(report.to_lease(&self.namespace));
-        leases
-            .patch(&lease_name(&self.identity), &params, &lease)
-            .await?;
+        leases.patch(&lease_name(&self.identity), &params, &lease).await?;
         Ok(())
     }
 
@@ -231,11 +197,7 @@ impl PeerReporter {
     }
 
     /// Deletes the reports of replicas that are gone.
-    async fn delete_expired(
-        &self,
-        cx: &Context<StableEgress>,
-        leases: &Cache<Lease>,
-    ) -> Result<()> {
+    async fn delete_expired(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
         let now = self.clock.now();
         for lease in leases.list() {
             let report = ReachabilityReport::from_lease(&lease);
@@ -290,10 +252,7 @@ mod tests {
         assert_eq!(book.pending_report(interval, now + interval), None);
         assert!(book.pending_report(interval, now + 2 * interval).is_some());
         book.found.clear();
-        assert!(
-            book.pending_report(interval, now)
-                .is_some_and(|said| said.is_empty())
-        );
+        assert!(book.pending_report(interval, now).is_some_and(|said| said.is_empty()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -301,12 +260,7 @@ mod tests {
         for seconds in [1, 5, 10, 60] {
             let interval = Duration::from_secs(seconds);
             let (mut book, began) = (new_book(&["node-1"]), Instant::now());
-            let valid = ReachabilityReport::new(
-                "a",
-                jiff::Timestamp::UNIX_EPOCH,
-                interval,
-                BTreeSet::new(),
-            );
+            let valid = ReachabilityReport::new("a", jiff::Timestamp::UNIX_EPOCH, interval, BTreeSet::new());
             let mut last = began;
             for pass in 0..100 {
                 let now = began + interval * pass;

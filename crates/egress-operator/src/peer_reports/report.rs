@@ -42,12 +42,7 @@ pub struct ReachabilityReport {
 
 impl ReachabilityReport {
     /// The report of `identity` at `at`, with probes every `interval`.
-    pub(super) fn new(
-        identity: &str,
-        at: Timestamp,
-        interval: Duration,
-        reachable: BTreeSet<ProbedNode>,
-    ) -> Self {
+    pub(super) fn new(identity: &str, at: Timestamp, interval: Duration, reachable: BTreeSet<ProbedNode>) -> Self {
         let valid = (interval * VALID_INTERVALS).max(MIN_VALID);
         // A Lease has whole seconds.
         let valid = Duration::from_secs(valid.as_secs_f64().ceil() as u64);
@@ -106,11 +101,7 @@ impl ReachabilityReport {
     /// Reads a report from a Lease; `None` if it does not contain one.
     pub(super) fn from_lease(lease: &Lease) -> Option<Self> {
         let spec = lease.spec.as_ref()?;
-        let said = lease
-            .metadata
-            .annotations
-            .as_ref()?
-            .get(REACHABLE_ANNOTATION)?;
+        let said = lease.metadata.annotations.as_ref()?.get(REACHABLE_ANNOTATION)?;
         let targets = said.split(',').filter_map(|target| target.split_once('/'));
         Some(Self {
             identity: spec.holder_identity.clone()?,
@@ -126,10 +117,7 @@ impl ReachabilityReport {
 /// The name of a replica's Lease. An identity may contain characters that are invalid in a name.
 pub(super) fn lease_name(identity: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let fits = identity.len() <= 200
-        && identity.chars().all(plain)
-        && !identity.ends_with('-')
-        && !identity.is_empty();
+    let fits = identity.len() <= 200 && identity.chars().all(plain) && !identity.ends_with('-') && !identity.is_empty();
     if fits {
         return format!("{NAME}{identity}");
     }
@@ -151,13 +139,7 @@ pub fn read_reports(leases: &Cache<Lease>) -> Vec<ReachabilityReport> {
 /// Whether a replica other than `own` has a valid report that it reaches `node`, as the
 /// StableEgress `egress` probes it.
 #[must_use]
-pub fn is_disputed(
-    reports: &[ReachabilityReport],
-    own: &str,
-    egress: &str,
-    node: &str,
-    now: Timestamp,
-) -> bool {
+pub fn is_disputed(reports: &[ReachabilityReport], own: &str, egress: &str, node: &str, now: Timestamp) -> bool {
     let target = (egress.to_owned(), node.to_owned());
     let others = reports.iter().filter(|report| report.identity != own);
     others
@@ -223,8 +205,7 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written() {
         let mut said = report("pod-7_x", 3, "node-1");
-        said.reachable
-            .insert(("lab".to_owned(), "node-2".to_owned()));
+        said.reachable.insert(("lab".to_owned(), "node-2".to_owned()));
         let lease = said.to_lease("aplomb-egress");
         assert_eq!(ReachabilityReport::from_lease(&lease), Some(said));
         let nobody = report("b", 0, "").to_lease("aplomb-egress");

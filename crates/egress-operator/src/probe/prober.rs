@@ -72,10 +72,7 @@ impl NodeProber {
 
     /// Calls `hook` after each probe, for metrics.
     #[must_use]
-    pub fn on_probe(
-        mut self,
-        hook: impl Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync + 'static,
-    ) -> Self {
+    pub fn on_probe(mut self, hook: impl Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync + 'static) -> Self {
         self.hook = Some(Arc::new(hook));
         self
     }
@@ -100,8 +97,7 @@ impl NodeProber {
         };
         known.retain(|node, record| {
             record.in_last_round = nodes.iter().any(|(name, _)| name == node);
-            record.in_last_round
-                || now.duration_since(record.began) < settings.interval.0 * RETAINED_INTERVALS
+            record.in_last_round || now.duration_since(record.began) < settings.interval.0 * RETAINED_INTERVALS
         });
         let asked = nodes.iter().filter_map(|(node, _)| {
             let failures = known.get(node)?.failures?;
@@ -122,12 +118,7 @@ impl NodeProber {
 
     /// How long until one of the nodes of `key` is due; `None` if the last round had none.
     #[must_use]
-    pub fn next_due(
-        &self,
-        key: &ObjectKey,
-        settings: &egress::ProbeSpec,
-        now: Instant,
-    ) -> Option<Duration> {
+    pub fn next_due(&self, key: &ObjectKey, settings: &egress::ProbeSpec, now: Instant) -> Option<Duration> {
         let records = self.lock_records();
         let known = records.by_key.get(key)?.values();
         known
@@ -196,10 +187,7 @@ impl NodeProber {
     fn record_result(&self, key: &ObjectKey, node: &str, number: u64, answer: Result<(), String>) {
         let outcome = {
             let mut records = self.lock_records();
-            let known = records
-                .by_key
-                .get_mut(key)
-                .and_then(|all| all.get_mut(node));
+            let known = records.by_key.get_mut(key).and_then(|all| all.get_mut(node));
             let Some(record) = known.filter(|record| record.number == number) else {
                 return;
             };

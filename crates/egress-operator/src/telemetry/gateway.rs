@@ -96,9 +96,7 @@ const METRICS: &[Metric<EgressSnapshot, f64>] = &[
         read: |seen| {
             let seconds = seen.last_move.iter();
             #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
-            seconds
-                .flat_map(|seconds| single_sample(*seconds as f64))
-                .collect()
+            seconds.flat_map(|seconds| single_sample(*seconds as f64)).collect()
         },
     },
 ];
@@ -122,10 +120,7 @@ fn optional_sample<'a>(value: Option<bool>) -> Vec<Sample<'a, f64>> {
     value.map(bool_value).map(single_sample).unwrap_or_default()
 }
 
-fn node_samples(
-    seen: &EgressSnapshot,
-    read: fn(&NodePicture) -> Option<bool>,
-) -> Vec<Sample<'_, f64>> {
+fn node_samples(seen: &EgressSnapshot, read: fn(&NodePicture) -> Option<bool>) -> Vec<Sample<'_, f64>> {
     let nodes = seen.nodes.iter();
     let known = nodes.filter_map(|(name, node)| Some((name, read(node)?)));
     known
@@ -148,9 +143,7 @@ impl Occurrence for GatewayDecided<'_> {
         let tally = ledger.tallies.entry(name.clone()).or_default();
         tally.retain_nodes(seen.nodes.keys());
         let old = ledger.gateways.insert(name.clone(), seen.clone());
-        if old
-            .is_some_and(|old| (old.available, old.reason) == (seen.available, seen.reason.clone()))
-        {
+        if old.is_some_and(|old| (old.available, old.reason) == (seen.available, seen.reason.clone())) {
             return;
         }
         let node = seen.active.as_ref().map_or("", |(node, _)| node);
@@ -208,12 +201,7 @@ fn new_snapshot(world: &Observed, plan: &Plan) -> EgressSnapshot {
             .nodes
             .iter()
             .filter(shown)
-            .map(|node| {
-                (
-                    node.name.clone(),
-                    node_snapshot(node, world.spec.health.signal),
-                )
-            })
+            .map(|node| (node.name.clone(), node_snapshot(node, world.spec.health.signal)))
             .collect(),
         candidates: status.candidates.total,
         ready_candidates: status.candidates.ready,

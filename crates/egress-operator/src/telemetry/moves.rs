@@ -143,8 +143,7 @@ fn stage_durations(stages: &MoveStages) -> impl Iterator<Item = (&'static str, D
         ("unlabelled", stages.unlabelled),
         ("total", stages.total),
     ];
-    all.into_iter()
-        .filter_map(|(stage, took)| Some((stage, took?)))
+    all.into_iter().filter_map(|(stage, took)| Some((stage, took?)))
 }
 
 /// A move exceeds its deadline. Emitted once per move.
@@ -182,11 +181,7 @@ impl Occurrence for ProbeFailed<'_> {
     fn emit(self, ledger: &mut EgressCounters) {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         *tally.failures.entry(self.node.to_owned()).or_default() += 1;
-        let Self {
-            name,
-            node,
-            failures,
-        } = self;
+        let Self { name, node, failures } = self;
         if failures == 1 {
             info!(stable_egress = %name, node, "Node probe failed");
         } else {

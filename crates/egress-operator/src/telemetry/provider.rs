@@ -34,13 +34,7 @@ pub enum HcloudOperation {
 }
 
 impl HcloudOperation {
-    const ALL: [Self; 5] = [
-        Self::List,
-        Self::Get,
-        Self::Assign,
-        Self::Action,
-        Self::Label,
-    ];
+    const ALL: [Self; 5] = [Self::List, Self::Get, Self::Assign, Self::Action, Self::Label];
 
     /// The label value.
     #[must_use]
@@ -102,10 +96,7 @@ const COUNTERS: &[Metric<AccountCounters, u64>] = &[
             requests
                 .map(|((operation, code, lane), count)| {
                     let operation = ("operation", operation.as_str());
-                    (
-                        vec![operation, ("code", code.as_str()), ("lane", *lane)],
-                        *count,
-                    )
+                    (vec![operation, ("code", code.as_str()), ("lane", *lane)], *count)
                 })
                 .collect()
         },
@@ -140,10 +131,7 @@ const GAUGES: &[Metric<AccountCounters, f64>] = &[
     },
 ];
 
-fn budget_samples(
-    account: &AccountCounters,
-    read: fn(&Budget) -> Option<f64>,
-) -> Vec<Sample<'_, f64>> {
+fn budget_samples(account: &AccountCounters, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_, f64>> {
     let value = account.budget.as_ref().and_then(read);
     value.map(|value| (Vec::new(), value)).into_iter().collect()
 }
@@ -218,17 +206,10 @@ pub struct ForecastReported<'a> {
 impl Occurrence for ForecastReported<'_> {
     fn emit(self, ledger: &mut EgressCounters) {
         let Self {
-            seen,
-            others,
-            empty,
-            ..
+            seen, others, empty, ..
         } = self;
         let account = ledger.accounts.entry(self.account.to_owned()).or_default();
-        let before = account.budget.replace(Budget {
-            seen,
-            others,
-            empty,
-        });
+        let before = account.budget.replace(Budget { seen, others, empty });
         let low = |seen: RemainingCalls| seen.remaining < seen.limit / 4;
         let was = before.is_some_and(|before| low(before.seen));
         let (account, remaining, limit) = (self.account, seen.remaining, seen.limit);

@@ -24,8 +24,7 @@ pub(super) fn encode_gauges<P>(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     for metric in metrics {
-        let mut shown =
-            encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
         for (name, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 shown
@@ -45,8 +44,7 @@ pub(super) fn encode_counters<P>(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     for metric in metrics {
-        let mut shown =
-            encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Counter)?;
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Counter)?;
         for (name, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 shown

@@ -4,17 +4,13 @@ use std::time::Duration;
 
 use aplomb::{Condition, conditions::ConditionStatus};
 use aplomb_api::DurationString;
-use aplomb_api::egress::{
-    MoveCause, MoveStages, MoveStatus, StableEgressStatus, conditions, reasons,
-};
+use aplomb_api::egress::{MoveCause, MoveStages, MoveStatus, StableEgressStatus, conditions, reasons};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use prometheus_client::encoding::text::encode;
 
 use super::*;
-use crate::world::{
-    CandidateNode, FloatingIpState, LabelState, NodeReady, Observed, Plan, RemainingCalls,
-};
+use crate::world::{CandidateNode, FloatingIpState, LabelState, NodeReady, Observed, Plan, RemainingCalls};
 
 fn scrape(egress: &EgressMetrics) -> String {
     let mut registry = Registry::default();
@@ -75,22 +71,12 @@ fn plan(available: ConditionStatus, reason: &str) -> Plan {
         step: None,
         requeue_after: Duration::ZERO,
         status,
-        conditions: vec![Condition::new(
-            conditions::AVAILABLE,
-            available,
-            reason,
-            "As it is",
-        )],
+        conditions: vec![Condition::new(conditions::AVAILABLE, available, reason, "As it is")],
         notes: Vec::new(),
     }
 }
 
-fn record_decision(
-    egress: &EgressMetrics,
-    nodes: &[&str],
-    available: ConditionStatus,
-    reason: &str,
-) {
+fn record_decision(egress: &EgressMetrics, nodes: &[&str], available: ConditionStatus, reason: &str) {
     let world = world(nodes.iter().map(|name| node(name)).collect());
     let plan = plan(available, reason);
     egress.emit(GatewayDecided {
@@ -132,22 +118,14 @@ fn available_is_one_only_while_the_condition_is_true() {
         assert_eq!(available(), [line]);
         let state = samples(&egress, "aplomb_egress_gateway_state{");
         assert_eq!(state.len(), 1, "{state:?}");
-        assert!(
-            state[0].contains(&format!(r#"reason="{reason}""#)),
-            "{state:?}"
-        );
+        assert!(state[0].contains(&format!(r#"reason="{reason}""#)), "{state:?}");
     }
 }
 
 #[test]
 fn a_node_that_is_gone_takes_its_series_along() {
     let egress = EgressMetrics::default();
-    record_decision(
-        &egress,
-        &["a", "b"],
-        ConditionStatus::True,
-        reasons::SERVING,
-    );
+    record_decision(&egress, &["a", "b"], ConditionStatus::True, reasons::SERVING);
     egress.emit(ProbeFailed {
         name: "web",
         node: "b",
@@ -155,11 +133,7 @@ fn a_node_that_is_gone_takes_its_series_along() {
     });
     assert!(scrape(&egress).contains(r#"node="b""#));
     record_decision(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
-    assert!(
-        !scrape(&egress).contains(r#"node="b""#),
-        "{}",
-        scrape(&egress)
-    );
+    assert!(!scrape(&egress).contains(r#"node="b""#), "{}", scrape(&egress));
 }
 
 #[test]
@@ -202,19 +176,10 @@ fn a_standby_shows_no_gateway_and_no_budget_and_keeps_its_counters() {
 fn a_move_counts_once_and_times_the_stages_it_had() {
     let egress = EgressMetrics::default();
     let (name, moved) = ("web", finished_move());
-    egress.emit(MoveStarted {
-        name,
-        moving: &moved,
-    });
-    egress.emit(MoveEnded {
-        name,
-        moved: &moved,
-    });
+    egress.emit(MoveStarted { name, moving: &moved });
+    egress.emit(MoveEnded { name, moved: &moved });
     let moves = samples(&egress, "aplomb_egress_moves_total");
-    assert!(
-        moves[0].ends_with(r#"cause="NodeCordoned"} 1"#),
-        "{moves:?}"
-    );
+    assert!(moves[0].ends_with(r#"cause="NodeCordoned"} 1"#), "{moves:?}");
     let sums = samples(&egress, "aplomb_egress_move_stage_seconds_sum");
     let sums: Vec<_> = sums.iter().map(|line| line.rsplit('=').next()).collect();
     assert_eq!(sums, [Some(r#""assign"} 3.0"#), Some(r#""total"} 4.0"#)]);
@@ -232,11 +197,7 @@ fn a_malformed_code_is_not_shown() {
     egress.emit(call("limit for token abcdefgh... exceeded"));
     egress.emit(call("locked"));
     let requests = samples(&egress, "aplomb_egress_provider_requests_total");
-    assert!(
-        requests
-            .iter()
-            .any(|line| line.contains(r#"code="locked""#))
-    );
+    assert!(requests.iter().any(|line| line.contains(r#"code="locked""#)));
     assert!(requests.iter().any(|line| line.contains(r#"code="other""#)));
     assert!(!scrape(&egress).contains("abcdefgh"));
     let reads = samples(&egress, "aplomb_egress_provider_reads_total");

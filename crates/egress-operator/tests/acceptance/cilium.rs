@@ -43,9 +43,7 @@ fn cilium_nodes(lab: &Lab) -> Api<DynamicObject> {
 pub async fn install(lab: &Lab, count: usize) {
     let crds: Api<CustomResourceDefinition> = Api::all(lab.user());
     let definition = serde_json::from_value(definition()).expect("a definition");
-    crds.create(&PostParams::default(), &definition)
-        .await
-        .unwrap();
+    crds.create(&PostParams::default(), &definition).await.unwrap();
     sleep(seconds(1)).await;
     for number in 0..count {
         let made = json!({
@@ -53,10 +51,7 @@ pub async fn install(lab: &Lab, count: usize) {
             "metadata": { "name": nodes::name(number) }, "spec": {},
         });
         let made = serde_json::from_value(made).expect("a CiliumNode");
-        cilium_nodes(lab)
-            .create(&PostParams::default(), &made)
-            .await
-            .unwrap();
+        cilium_nodes(lab).create(&PostParams::default(), &made).await.unwrap();
     }
 }
 
@@ -73,16 +68,10 @@ async fn run_agents(lab: Lab) {
         let Some(node) = node.filter(|_| !lab.is_dead(&name)) else {
             continue;
         };
-        let value = node
-            .pointer("/metadata/labels")
-            .and_then(|it| it.get(GATEWAY));
+        let value = node.pointer("/metadata/labels").and_then(|it| it.get(GATEWAY));
         let patch = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: value } } }));
         // A deleted CiliumNode cannot be patched.
-        drop(
-            cilium_nodes(&lab)
-                .patch(&name, &PatchParams::default(), &patch)
-                .await,
-        );
+        drop(cilium_nodes(&lab).patch(&name, &PatchParams::default(), &patch).await);
     }
 }
 

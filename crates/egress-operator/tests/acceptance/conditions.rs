@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::egress::reasons;
-use aplomb_fake_services::hetzner::{Fault, When};
+use aplomb_fake_services::hcloud::{Fault, When};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -39,9 +39,7 @@ async fn wait_available(lab: &Lab, replica: &Replica) {
 }
 
 async fn start_settled(lab: &Lab) -> Replica {
-    let replica = lab
-        .start_settled(2, &json!({ "respectForeignMoves": "40s" }))
-        .await;
+    let replica = lab.start_settled(2, &json!({ "respectForeignMoves": "40s" })).await;
     wait_random(lab).await;
     replica
 }
@@ -57,8 +55,7 @@ fn an_address_that_is_not_allowed_is_reported_and_never_assigned() {
     on_box(1, |lab| async move {
         lab.candidates(WEB, 2).await;
         lab.floating_ip(0, WEB, |_| {});
-        lab.egress(WEB, &json!({ "allowlist": ["198.51.100.0/24"] }))
-            .await;
+        lab.egress(WEB, &json!({ "allowlist": ["198.51.100.0/24"] })).await;
         let replica = Replica::start(&lab, "first");
         wait_unavailable(&lab, &replica, reasons::NOT_ALLOWED).await;
         sleep(seconds(120)).await;
@@ -116,18 +113,14 @@ fn an_address_that_is_elsewhere_is_reported_and_taken_back_in_time() {
         let replica = start_settled(&lab).await;
         let mut servers = lab.hetzner.state().servers;
         servers.push(server(77));
-        lab.change(aplomb_fake_services::hetzner::Change {
+        lab.change(aplomb_fake_services::hcloud::Change {
             servers: Some(servers),
             ..Default::default()
         });
         lab.move_manually(Some(nodes::server(77)));
         wait_unavailable(&lab, &replica, reasons::ELSEWHERE).await;
         sleep(seconds(30)).await;
-        assert_eq!(
-            lab.hetzner.holder(floating_ip(0)),
-            Some(nodes::server(77)),
-            "respected"
-        );
+        assert_eq!(lab.hetzner.holder(floating_ip(0)), Some(nodes::server(77)), "respected");
         lab.wait_serving(0, seconds(45)).await;
     });
 }
@@ -151,11 +144,7 @@ fn no_candidate_left_is_reported_three_ways() {
             lab.nodes.remove_candidate_label(number).await;
         }
         wait_unavailable(&lab, &replica, reasons::NO_CANDIDATE).await;
-        let told = || {
-            lab.events()
-                .iter()
-                .any(|(reason, _)| reason == reasons::NO_CANDIDATE)
-        };
+        let told = || lab.events().iter().any(|(reason, _)| reason == reasons::NO_CANDIDATE);
         until(seconds(10), "an Event", told).await;
         let ready = ["aplomb_egress_ready_candidates", "web"];
         assert_eq!(replica.metric(&ready), Some(0.0));
@@ -176,17 +165,11 @@ fn a_token_that_is_missing_or_refused_is_reported_and_a_new_one_is_used() {
         wait_unavailable(&lab, &replica, reasons::UNAUTHORIZED).await;
         lab.secret(SECRET, TOKEN).await;
         wait_available(&lab, &replica).await;
-        lab.edit(
-            WEB,
-            &json!({ "spec": { "tokenSecretRef": { "name": "nowhere" } } }),
-        )
-        .await;
+        lab.edit(WEB, &json!({ "spec": { "tokenSecretRef": { "name": "nowhere" } } }))
+            .await;
         wait_unavailable(&lab, &replica, reasons::NO_TOKEN).await;
-        lab.edit(
-            WEB,
-            &json!({ "spec": { "tokenSecretRef": { "name": SECRET } } }),
-        )
-        .await;
+        lab.edit(WEB, &json!({ "spec": { "tokenSecretRef": { "name": SECRET } } }))
+            .await;
         wait_available(&lab, &replica).await;
     });
 }

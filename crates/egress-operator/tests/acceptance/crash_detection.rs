@@ -31,10 +31,7 @@ async fn create_next(process: Process, lab: Lab, choice: Choice) {
     if job.data.is_some_and(|data| data.contains_key("done")) {
         std::future::pending::<()>().await;
     }
-    let holder = lab
-        .hetzner
-        .holder(floating_ip(0))
-        .unwrap_or(nodes::server(0));
+    let holder = lab.hetzner.holder(floating_ip(0)).unwrap_or(nodes::server(0));
     let server = match choice {
         Choice::Next => holder + 1,
         Choice::Named => nodes::server(1),
@@ -48,10 +45,7 @@ async fn create_next(process: Process, lab: Lab, choice: Choice) {
         let value = (number == node).then_some(WEB);
         let label = json!({ "metadata": { "labels": { GATEWAY: value } } });
         let patch = Patch::Merge(label);
-        labels
-            .patch(&nodes::name(number), &params, &patch)
-            .await
-            .unwrap();
+        labels.patch(&nodes::name(number), &params, &patch).await.unwrap();
     }
     let done = Patch::Merge(json!({ "data": { "done": "yes" } }));
     jobs.patch("job", &params, &done).await.unwrap();
@@ -67,9 +61,9 @@ fn run(choice: Choice, crash: Option<Crash>) -> (Option<u64>, Vec<String>, u64) 
         let job = serde_json::from_value(json!({ "metadata": { "name": "job" } })).unwrap();
         jobs.create(&PostParams::default(), &job).await.unwrap();
         let inside = lab.clone();
-        let toy = lab.cluster.start("toy", move |process| {
-            create_next(process, inside.clone(), choice)
-        });
+        let toy = lab
+            .cluster
+            .start("toy", move |process| create_next(process, inside.clone(), choice));
         crash.into_iter().for_each(|crash| toy.crash_at(crash));
         sleep(seconds(30)).await;
         let labelled = lab.labeled.current_nodes(WEB).into_iter().collect();
@@ -100,9 +94,5 @@ fn an_effect_that_is_not_idempotent_is_caught() {
         caught_moves.first()
     );
     assert!(!caught_moves.is_empty());
-    assert_eq!(
-        find_failures(Choice::Named),
-        [],
-        "the same one, made idempotent"
-    );
+    assert_eq!(find_failures(Choice::Named), [], "the same one, made idempotent");
 }

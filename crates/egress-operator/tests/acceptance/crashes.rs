@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{ActionFault, Change, Fault};
+use aplomb_fake_services::hcloud::{ActionFault, Change, Fault};
 use aplomb_simulation::{Crash, CrashPoint};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -101,9 +101,7 @@ async fn failover(
     let replica = lab.start_settled(3, &failure.spec()).await;
     sleep(seconds(20)).await;
     let first = replica.component.effects() + 1;
-    crash
-        .into_iter()
-        .for_each(|crash| replica.component.crash_at(crash));
+    crash.into_iter().for_each(|crash| replica.component.crash_at(crash));
     if let Some(fault) = fault {
         lab.hetzner.fault(fault);
     }
@@ -112,9 +110,7 @@ async fn failover(
     let last = replica.component.effects();
     sleep(seconds(240)).await;
     let lines = lab.cluster.trace().lines();
-    let effects = lines
-        .into_iter()
-        .filter(|line| line.contains(" first effect "));
+    let effects = lines.into_iter().filter(|line| line.contains(" first effect "));
     (
         End::from_lab(&lab),
         Stretch {
@@ -132,23 +128,13 @@ fn is_relevant(effect: &str) -> bool {
 
 /// The number of an effect in a line of the trace.
 fn effect_number(effect: &str) -> Option<u64> {
-    effect
-        .split(" effect ")
-        .nth(1)?
-        .split(' ')
-        .next()?
-        .parse()
-        .ok()
+    effect.split(" effect ").nth(1)?.split(' ').next()?.parse().ok()
 }
 
 /// A failover with or without Cilium; returns the end state and the effects.
 type Run = fn(u64, Failure, Option<Crash>) -> (End, Stretch, Vec<String>);
 
-fn without_cilium(
-    seed: u64,
-    failure: Failure,
-    crash: Option<Crash>,
-) -> (End, Stretch, Vec<String>) {
+fn without_cilium(seed: u64, failure: Failure, crash: Option<Crash>) -> (End, Stretch, Vec<String>) {
     on_box(seed, move |lab| failover(lab, failure, crash, None))
 }
 
@@ -158,16 +144,8 @@ fn with_cilium(seed: u64, failure: Failure, crash: Option<Crash>) -> (End, Stret
         cilium::install(&lab, 3).await;
         let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
         let ended = failover(lab, failure, crash, None).await;
-        assert_eq!(
-            seen.single_node(WEB),
-            Some(nodes::name(1)),
-            "{failure:?}, {crash:?}"
-        );
-        assert_eq!(
-            seen.max_nodes(WEB),
-            1,
-            "never two nodes: {failure:?}, {crash:?}"
-        );
+        assert_eq!(seen.single_node(WEB), Some(nodes::name(1)), "{failure:?}, {crash:?}");
+        assert_eq!(seen.max_nodes(WEB), 1, "never two nodes: {failure:?}, {crash:?}");
         ended
     })
 }
@@ -177,8 +155,7 @@ fn crash_at_every_effect(failure: Failure, seed: u64, run: Run) -> (Vec<String>,
     let (end, stretch, effects) = run(seed, failure, None);
     assert_eq!(end, End::expected_on(1), "without any crash");
     let within = |line: &String| {
-        effect_number(line)
-            .is_some_and(|number| (stretch.first_effect..=stretch.last).contains(&number))
+        effect_number(line).is_some_and(|number| (stretch.first_effect..=stretch.last).contains(&number))
     };
     let points: Vec<String> = effects
         .into_iter()
@@ -201,9 +178,7 @@ fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end()
     for failure in [Failure::Cordon, Failure::Death] {
         let (points, runs) = crash_at_every_effect(failure, 9, without_cilium);
         let points = points.len();
-        println!(
-            "{failure:?}: {points} effects, a crash before and after each: {runs} crashes, all converged"
-        );
+        println!("{failure:?}: {points} effects, a crash before and after each: {runs} crashes, all converged");
         assert!(points >= 8, "{points} effects are too few for a failover");
     }
 }
@@ -217,10 +192,7 @@ fn a_crash_between_the_writes_to_nodes_and_cilium_nodes_changes_nothing_in_the_e
         println!(
             "{failure:?} with CiliumNodes: {all} effects, {cilium} of them on CiliumNodes, a crash before and after each: {runs} crashes, all converged"
         );
-        assert!(
-            cilium >= 2,
-            "one label is removed and one added: {points:?}"
-        );
+        assert!(cilium >= 2, "one label is removed and one added: {points:?}");
     }
 }
 
@@ -300,7 +272,7 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
         let mut actions = lab.hetzner.state().actions;
         actions
             .iter_mut()
-            .for_each(|it| it.status = aplomb_fake_services::hetzner::model::Status::Error);
+            .for_each(|it| it.status = aplomb_fake_services::hcloud::model::Status::Error);
         lab.change(Change {
             actions: Some(actions),
             ..Change::default()
@@ -323,9 +295,7 @@ fn a_candidate_whose_server_is_gone_is_passed_over() {
         });
         lab.nodes.cordon(0, true).await;
         let took = lab.wait_serving(2, seconds(30)).await;
-        println!(
-            "the next candidate's server was deleted: the one after it serves after {took:.1?}"
-        );
+        println!("the next candidate's server was deleted: the one after it serves after {took:.1?}");
     });
 }
 
@@ -353,10 +323,7 @@ fn troubles_and_crashes_together_are_survived() {
             }
         }
     }
-    println!(
-        "{runs} crashes in {} troubles, all converged",
-        troubles().len()
-    );
+    println!("{runs} crashes in {} troubles, all converged", troubles().len());
 }
 
 /// Nothing is repeated without end: a day after a failover the provider receives only reads.
@@ -373,9 +340,7 @@ fn after_a_failover_there_is_nothing_left_to_do() {
         let requests = lab.hetzner.requests_since(since);
         assert!(requests.iter().all(|it| it.method == "GET"), "{requests:?}");
         let written = lab.cluster.writes().changes().split_off(writes);
-        let others = written
-            .iter()
-            .filter(|it| it.key.resource.resource != "leases");
+        let others = written.iter().filter(|it| it.key.resource.resource != "leases");
         assert_eq!(others.count(), 0, "nothing is written");
     });
 }
@@ -389,9 +354,7 @@ fn a_crash_anywhere_while_it_starts_changes_nothing_in_the_end() {
             lab.floating_ip(0, WEB, |_| {});
             lab.egress(WEB, &json!({})).await;
             let replica = Replica::start(&lab, "first");
-            crash
-                .into_iter()
-                .for_each(|crash| replica.component.crash_at(crash));
+            crash.into_iter().for_each(|crash| replica.component.crash_at(crash));
             sleep(seconds(10)).await;
             let effects = replica.component.effects();
             sleep(seconds(120)).await;
@@ -406,8 +369,5 @@ fn a_crash_anywhere_while_it_starts_changes_nothing_in_the_end() {
             assert_eq!(start(Some(crash)).0, End::expected_on(0), "{crash:?}");
         }
     }
-    println!(
-        "start: {effects} effects, {} crashes, all converged",
-        2 * effects
-    );
+    println!("start: {effects} effects, {} crashes, all converged", 2 * effects);
 }

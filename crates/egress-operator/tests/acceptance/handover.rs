@@ -38,9 +38,7 @@ fn a_grace_goes_on_under_the_next_leader() {
 #[test]
 fn a_node_that_recovered_without_a_leader_is_not_left() {
     on_box(1, |lab| async move {
-        let first = lab
-            .start_settled(3, &json!({ "graces": { "unhealthy": "40s" } }))
-            .await;
+        let first = lab.start_settled(3, &json!({ "graces": { "unhealthy": "40s" } })).await;
         let _second = Replica::start(&lab, "second");
         sleep(seconds(30)).await;
         lab.nodes.set_ready(0, "False").await;
@@ -74,10 +72,7 @@ fn a_leader_that_is_cut_off_checks_the_standby_reports_before_it_moves() {
         lab.reach.block_from("first", nodes::address(0));
         lab.wait_serving(1, seconds(60)).await
     });
-    assert!(
-        alone < seconds(30),
-        "without other replicas it moves: {alone:?}"
-    );
+    assert!(alone < seconds(30), "without other replicas it moves: {alone:?}");
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_api::egress::{StableEgress, StableEgressStatus};
-use aplomb_apiserver::store::Window;
-use aplomb_controllers::Actors;
-use aplomb_fake_services::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
-use aplomb_simulation::{Cluster, World};
+use aplomb_apiserver::storage::Window;
+use aplomb_controllers::Controllers;
+use aplomb_fake_services::hcloud::{Change, Config, FakeHcloud, FloatingIp, Server, Token};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -42,7 +42,7 @@ pub fn floating_ip(number: usize) -> u64 {
 #[derive(Clone)]
 pub struct Lab {
     pub cluster: Cluster,
-    pub hetzner: Hetzner,
+    pub hetzner: FakeHcloud,
     pub reach: Reach,
     pub valve: Valve,
     pub nodes: Nodes,
@@ -63,7 +63,7 @@ pub struct Shown {
 #[derive(Clone)]
 pub struct Around {
     pub seed: u64,
-    pub actors: Actors,
+    pub actors: Controllers,
     /// Secrets by name, with their tokens; each token is a separate project.
     pub tokens: Vec<(String, String)>,
     /// Minimum and maximum duration of provider actions; default: as the simulator has it.
@@ -76,7 +76,7 @@ impl Around {
     pub fn with_seed(seed: u64) -> Self {
         Self {
             seed,
-            actors: Actors::default(),
+            actors: Controllers::default(),
             tokens: vec![(SECRET.to_owned(), TOKEN.to_owned())],
             action: None,
             long_running: false,
@@ -90,7 +90,7 @@ impl Around {
         F: Future<Output = T>,
         T: Send + 'static,
     {
-        let mut world = World::new(self.seed)
+        let mut world = Simulation::new(self.seed)
             .actors(self.actors.clone())
             .interpose(aplomb_virtual_time::install);
         if self.long_running {
@@ -128,17 +128,13 @@ impl Lab {
         }
         let user = cluster.plain_client("user");
         let lab = Self {
-            hetzner: Hetzner::new(config),
+            hetzner: FakeHcloud::new(config),
             reach: Reach::default(),
             valve: Valve::default(),
             nodes: Nodes::new(user.clone()),
             labeled: Labelled::follow(cluster.server(), "nodes"),
             dead: Arc::default(),
-            tokens: around
-                .tokens
-                .iter()
-                .map(|(_, token)| token.clone())
-                .collect(),
+            tokens: around.tokens.iter().map(|(_, token)| token.clone()).collect(),
             cluster,
         };
         install(&user).await;
@@ -212,18 +208,14 @@ impl Lab {
     /// Creates a StableEgress; `spec` overrides the default fields.
     pub async fn egress(&self, name: &str, spec: &Value) {
         let egresses: Api<StableEgress> = Api::all(self.user());
-        let mut all =
-            json!({ "floatingIP": { "name": name }, "tokenSecretRef": { "name": SECRET } });
+        let mut all = json!({ "floatingIP": { "name": name }, "tokenSecretRef": { "name": SECRET } });
         merge(&mut all, spec);
         let made = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "StableEgress",
             "metadata": { "name": name }, "spec": all,
         });
         let made: StableEgress = serde_json::from_value(made).expect("a StableEgress");
-        egresses
-            .create(&PostParams::default(), &made)
-            .await
-            .unwrap();
+        egresses.create(&PostParams::default(), &made).await.unwrap();
     }
 
     /// Changes a StableEgress.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use tokio::time::Instant;
 
 /// The nodes with the gateway label of each StableEgress, from the first label on.
@@ -53,10 +53,7 @@ impl Labelled {
     fn update_nodes(&self, egress: &str, act: impl FnOnce(&mut BTreeSet<String>) -> bool) {
         let mut all = self.0.lock().unwrap();
         let moments = all.entry(egress.to_owned()).or_default();
-        let mut nodes = moments
-            .last()
-            .map(|it| it.nodes.clone())
-            .unwrap_or_default();
+        let mut nodes = moments.last().map(|it| it.nodes.clone()).unwrap_or_default();
         act(&mut nodes);
         moments.push(Moment {
             at: Instant::now(),
@@ -93,10 +90,7 @@ impl Labelled {
         let moments = self.moments(egress);
         let ends = moments.iter().skip(1).map(|it| it.at);
         let ends = ends.chain([Instant::now()]);
-        let without = moments
-            .iter()
-            .zip(ends)
-            .filter(|(it, _)| it.nodes.is_empty());
+        let without = moments.iter().zip(ends).filter(|(it, _)| it.nodes.is_empty());
         without.map(|(it, end)| end - it.at).sum()
     }
 }

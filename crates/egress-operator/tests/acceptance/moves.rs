@@ -102,19 +102,13 @@ fn print_times(what: &str, times: &[(Duration, Duration)]) {
 fn a_dead_node_is_left_in_half_a_minute() {
     let times = run_deaths(0..12, probing);
     print_times("hard death, probes every 5s, 3 failures", &times);
-    assert!(
-        times.iter().all(|(_, serves)| *serves < seconds(30)),
-        "{times:?}"
-    );
+    assert!(times.iter().all(|(_, serves)| *serves < seconds(30)), "{times:?}");
     let patient = run_deaths(0..1, || {
         let mut spec = probing();
         spec["graces"] = json!({ "unhealthy": "90s" });
         spec
     });
-    assert!(
-        patient[0].0 > seconds(90),
-        "a grace period is kept: {patient:?}"
-    );
+    assert!(patient[0].0 > seconds(90), "a grace period is kept: {patient:?}");
 }
 
 #[test]
@@ -180,8 +174,7 @@ async fn moves_after(lab: Lab, event: Event, cause: MoveCause, grace: Duration) 
 fn each_trouble_moves_it_within_its_grace_and_two_seconds() {
     for (event, cause, grace) in Event::ALL {
         let grace = seconds(grace);
-        let times =
-            (0..4).map(|seed| on_box(seed, move |lab| moves_after(lab, event, cause, grace)));
+        let times = (0..4).map(|seed| on_box(seed, move |lab| moves_after(lab, event, cause, grace)));
         let worst = times.max().unwrap_or_default();
         println!("{event:?}: serves again after {worst:.1?} at worst, grace {grace:?}");
         assert!(worst <= grace + MARGIN, "{event:?} took {worst:?}");
@@ -191,9 +184,7 @@ fn each_trouble_moves_it_within_its_grace_and_two_seconds() {
 #[test]
 fn a_grace_that_is_set_is_the_one_that_counts() {
     on_box(5, |lab| async move {
-        let _replica = lab
-            .start_settled(2, &json!({ "graces": { "unhealthy": "20s" } }))
-            .await;
+        let _replica = lab.start_settled(2, &json!({ "graces": { "unhealthy": "20s" } })).await;
         wait_random(&lab).await;
         let began = Instant::now();
         lab.nodes.set_ready(0, "False").await;
@@ -226,19 +217,13 @@ fn a_label_that_another_client_removed_comes_back_without_a_move() {
         lab.nodes.remove_gateway_label(0).await;
         let took = lab.wait_serving(0, seconds(10)).await;
         assert!(took <= MARGIN, "{took:?}");
-        assert_eq!(
-            assigns(&lab),
-            calls,
-            "the floating IP was in the right place"
-        );
+        assert_eq!(assigns(&lab), calls, "the floating IP was in the right place");
     });
 }
 
 /// How many Assigns the provider has received.
 pub fn assigns(lab: &Lab) -> usize {
     let requests = lab.hetzner.requests();
-    let assigns = requests
-        .iter()
-        .filter(|it| it.path.ends_with("/actions/assign"));
+    let assigns = requests.iter().filter(|it| it.path.ends_with("/actions/assign"));
     assigns.count()
 }

@@ -9,7 +9,7 @@ use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_egress_operator::telemetry::EgressMetrics;
 use aplomb_egress_operator::{EgressDeps, EgressSettings};
-use aplomb_fake_services::hetzner::Hetzner;
+use aplomb_fake_services::hcloud::FakeHcloud;
 use aplomb_http_client::Transport;
 use aplomb_simulation::{Component, Process};
 use bytes::Bytes;
@@ -93,14 +93,11 @@ async fn run(process: Process, token_file: Option<PathBuf>, parts: EgressDeps) {
         ..EgressSettings::default()
     };
     let engine = aplomb_egress_operator::operator(process.plain_client(), &settings, parts);
-    engine
-        .run(pending())
-        .await
-        .expect("it runs until it is stopped");
+    engine.run(pending()).await.expect("it runs until it is stopped");
 }
 
 /// Every call is an effect of the process.
-fn transport(process: &Process, hetzner: &Hetzner, valve: &Valve) -> Transport {
+fn transport(process: &Process, hetzner: &FakeHcloud, valve: &Valve) -> Transport {
     let (process, service, valve) = (process.clone(), hetzner.service(), valve.clone());
     BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
         let (process, service, valve) = (process.clone(), service.clone(), valve.clone());

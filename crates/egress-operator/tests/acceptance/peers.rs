@@ -47,8 +47,7 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
             seen.set(seen.get() + 1);
             for _ in 0..2 {
                 let path = format!("https://api.example.com/v1/floating_ips/{}", floating_ip(0));
-                let request =
-                    http::Request::get(path).header("authorization", format!("Bearer {secret}"));
+                let request = http::Request::get(path).header("authorization", format!("Bearer {secret}"));
                 let request = request.body(bytes::Bytes::new()).unwrap();
                 drop(service.clone().oneshot(request).await.unwrap());
             }
@@ -61,8 +60,7 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
 }
 
 fn cost_per_hour(what: &str, count: usize, time: Duration) -> f64 {
-    let (events, reads, refused) =
-        lab_options(true).run(move |lab| reads_per_event(lab, count, time));
+    let (events, reads, refused) = lab_options(true).run(move |lab| reads_per_event(lab, count, time));
     let hourly = |number: f64| number * 3600.0 / time.as_secs_f64();
     let (events, reads) = (hourly(events as f64), hourly(reads as f64));
     let (what, refused) = (format!("{what} ({time:?})"), hourly(refused as f64));
@@ -76,13 +74,7 @@ pub fn print_cost(count: usize, time: Duration) -> (f64, f64) {
     let busy = cost_per_hour("two reads per node event", count, time);
     let story = cost_per_hour("the same, an event every 2.5 s", 4, seconds(3600));
     let events = count as f64 * 3600.0 / BEAT.as_secs_f64();
-    assert!(
-        (busy / events / 2.0 - 1.0).abs() < 0.05,
-        "{busy} reads an hour"
-    );
-    assert!(
-        (story / 2_880.0 - 1.0).abs() < 0.05,
-        "{story} reads an hour"
-    );
+    assert!((busy / events / 2.0 - 1.0).abs() < 0.05, "{busy} reads an hour");
+    assert!((story / 2_880.0 - 1.0).abs() < 0.05, "{story} reads an hour");
     (busy, story)
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::Fault;
+use aplomb_fake_services::hcloud::Fault;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -61,9 +61,7 @@ fn a_planned_move_that_is_refused_costs_the_old_gateway_nothing() {
     for fault in refusals() {
         let how = (fault.code.clone(), fault.status);
         let (none, tried) = on_box(3, move |lab| run_refused(lab, fault));
-        println!(
-            "Assign refused with {how:?} for 5 min: {tried} tries, then no label for {none:?}"
-        );
+        println!("Assign refused with {how:?} for 5 min: {tried} tries, then no label for {none:?}");
         // At least every 5 s, and never more than the refill of the bucket.
         assert!((50..=300).contains(&tried), "{tried}");
         assert!(none < seconds(1), "{none:?}");
@@ -95,13 +93,9 @@ fn stripping_before_the_assign_is_detected() {
         drop(replica);
         lab.nodes.remove_gateway_label(0).await;
         sleep(seconds(7)).await;
-        lab.nodes
-            .label(1, aplomb_api::egress::labels::GATEWAY, Some(WEB))
-            .await;
+        lab.nodes.label(1, aplomb_api::egress::labels::GATEWAY, Some(WEB)).await;
         assert_eq!(lab.labeled.time_without_node(WEB), seconds(7));
-        lab.nodes
-            .label(0, aplomb_api::egress::labels::GATEWAY, Some(WEB))
-            .await;
+        lab.nodes.label(0, aplomb_api::egress::labels::GATEWAY, Some(WEB)).await;
         assert_eq!(lab.labeled.max_nodes(WEB), 2);
     });
 }

@@ -134,14 +134,9 @@ fn a_pod_that_loses_the_label_triggers_with_its_old_labels() {
         let before = reconciles(&replica);
         MATCHING_POD.labels(&lab, json!({ "app": null })).await;
         sleep(seconds(REACTION_TIME)).await;
-        assert!(
-            reconciles(&replica) > before,
-            "it no longer prepares the node"
-        );
+        assert!(reconciles(&replica) > before, "it no longer prepares the node");
         assert_eq!(reason(&lab), "GatewayUnprepared");
-        MATCHING_POD
-            .labels(&lab, json!({ "app": "egress-host" }))
-            .await;
+        MATCHING_POD.labels(&lab, json!({ "app": "egress-host" })).await;
         sleep(seconds(REACTION_TIME)).await;
         assert_eq!(reason(&lab), "Serving");
     });

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{BucketState, Change, Noise};
+use aplomb_fake_services::hcloud::{BackgroundClients, BucketState, Change};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -22,12 +22,7 @@ enum Event {
 }
 
 impl Event {
-    const ALL: [Self; 4] = [
-        Self::Killed,
-        Self::Cordoned,
-        Self::Deleted,
-        Self::NoCandidate,
-    ];
+    const ALL: [Self; 4] = [Self::Killed, Self::Cordoned, Self::Deleted, Self::NoCandidate];
 
     fn spec(self) -> Value {
         match self {
@@ -59,7 +54,7 @@ fn exhaust_budget(lab: &Lab) {
         buckets: Some(vec![bucket]),
         ..Change::default()
     });
-    lab.hetzner.noise(Noise::rate("others", 3.0)).unwrap();
+    lab.hetzner.noise(BackgroundClients::rate("others", 3.0)).unwrap();
 }
 
 async fn failover(lab: Lab, event: Event, starved: bool) -> Duration {

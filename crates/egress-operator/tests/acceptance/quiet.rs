@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aplomb::telemetry::EventResult;
-use aplomb_controllers::Actors;
-use aplomb_fake_services::hetzner::Change;
+use aplomb_controllers::Controllers;
+use aplomb_fake_services::hcloud::Change;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -117,9 +117,9 @@ fn status_writes(lab: &Lab) -> Arc<AtomicU64> {
 /// Reconciles so far.
 pub fn reconciles(replica: &Replica) -> f64 {
     let metrics = replica.telemetry.text();
-    let total = metrics.lines().filter(|line| {
-        line.starts_with("controller_runtime_reconcile_total{") && line.contains("aplomb-egress")
-    });
+    let total = metrics
+        .lines()
+        .filter(|line| line.starts_with("controller_runtime_reconcile_total{") && line.contains("aplomb-egress"));
     total
         .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
         .sum()
@@ -167,9 +167,7 @@ async fn count_calls(lab: &Lab, hours: u64) -> (Vec<usize>, usize) {
         writes += requests.iter().filter(|it| it.method != "GET").count();
         for (group, most) in reads.iter_mut().enumerate() {
             let token = format!("token-{}", group + 1);
-            let of = requests
-                .iter()
-                .filter(|it| it.token.as_ref() == Some(&token));
+            let of = requests.iter().filter(|it| it.token.as_ref() == Some(&token));
             *most = of.count().max(*most);
         }
     }
@@ -178,14 +176,10 @@ async fn count_calls(lab: &Lab, hours: u64) -> (Vec<usize>, usize) {
 
 /// The settings of a quiet day.
 pub fn lab_options(beats: bool) -> Around {
-    let actors = Actors::none();
+    let actors = Controllers::none();
     let token = |group: &Group| (group.token.to_owned(), TOKEN.replace("q7Zp2m", group.token));
     Around {
-        actors: if beats {
-            actors.node_heartbeats(BEAT)
-        } else {
-            actors
-        },
+        actors: if beats { actors.node_heartbeats(BEAT) } else { actors },
         tokens: GROUPS.iter().map(token).collect(),
         long_running: true,
         ..Around::with_seed(24)
@@ -205,16 +199,9 @@ fn check_cost(cost: &Cost, still: &Cost, count: usize, hours: u64) {
         cost.reconciles, still.reconciles,
         "reconciles with and without heartbeats"
     );
-    assert_eq!(
-        (cost.statuses, cost.writes),
-        (0, 0),
-        "writes in a steady state"
-    );
+    assert_eq!((cost.statuses, cost.writes), (0, 0), "writes in a steady state");
     for (group, reads) in GROUPS.iter().zip(&cost.reads) {
-        assert!(
-            *reads <= group.max_reads,
-            "{group:?}: {reads} reads in an hour"
-        );
+        assert!(*reads <= group.max_reads, "{group:?}: {reads} reads in an hour");
         assert!(
             *reads * 10 >= group.max_reads * 8,
             "{group:?}: the floating IP is read: {reads}"
@@ -227,19 +214,10 @@ fn run_day(count: usize, hours: u64, peers_time: Duration) {
     let still = lab_options(false).run(move |lab| run_quiet(lab, count, hours));
     let events = count as u64 * HOUR.as_secs() / BEAT.as_secs();
     println!("{hours} h, {count} nodes, a heartbeat of each every {BEAT:?}, namespace {NAMESPACE}");
-    println!(
-        "{:<44} {:>12} {:>12} {:>10}",
-        "", "events/h", "reads/h", "at most"
-    );
+    println!("{:<44} {:>12} {:>12} {:>10}", "", "events/h", "reads/h", "at most");
     for (group, reads) in GROUPS.iter().zip(&cost.reads) {
-        let what = format!(
-            "{} StableEgress on a token, resync {} s",
-            group.count, group.resync
-        );
-        println!(
-            "{what:<44} {events:>12} {reads:>12} {:>10}",
-            group.max_reads
-        );
+        let what = format!("{} StableEgress on a token, resync {} s", group.count, group.resync);
+        println!("{what:<44} {events:>12} {reads:>12} {:>10}", group.max_reads);
     }
     let theirs = peers::print_cost(count, peers_time);
     println!(

@@ -61,12 +61,7 @@ struct Vantage {
 }
 
 impl NodeProbe for Vantage {
-    fn dial<'a>(
-        &'a self,
-        addresses: &'a [IpAddr],
-        _port: u16,
-        limit: Duration,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn dial<'a>(&'a self, addresses: &'a [IpAddr], _port: u16, limit: Duration) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             if self.reach.is_reachable(&self.replica, addresses) {
                 sleep(Duration::from_millis(1)).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aplomb_api::egress::labels::CANDIDATE;
 use aplomb_api::egress::reasons;
-use aplomb_fake_services::hetzner::{Change, Fault, When};
+use aplomb_fake_services::hcloud::{Change, Fault, When};
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -83,11 +83,8 @@ fn a_hold_that_cannot_be_read_holds_and_reports_it() {
 fn a_hold_in_the_spec_does_the_same() {
     on_box(1, |lab| async move {
         let _replica = lab.start_settled(2, &json!({})).await;
-        lab.edit(
-            WEB,
-            &json!({ "spec": { "hold": { "reason": "maintenance" } } }),
-        )
-        .await;
+        lab.edit(WEB, &json!({ "spec": { "hold": { "reason": "maintenance" } } }))
+            .await;
         sleep(seconds(1)).await;
         wait_held(&lab).await;
         lab.edit(WEB, &json!({ "spec": { "hold": null } })).await;
@@ -102,10 +99,7 @@ fn a_pin_is_followed_after_the_dwell_and_only_until_its_time() {
         let pin = json!({ "node": nodes::name(2), "until": timestamp_after(&lab, 600) });
         lab.edit(WEB, &json!({ "spec": { "pin": pin } })).await;
         let took = lab.wait_serving(2, seconds(90)).await;
-        assert!(
-            took > seconds(50),
-            "it has to dwell for a minute first: {took:?}"
-        );
+        assert!(took > seconds(50), "it has to dwell for a minute first: {took:?}");
         assert_eq!(lab.status(WEB).last_move.unwrap().cause, MoveCause::Pinned);
         // It leaves the pinned node if it must, and returns as soon as it may.
         lab.nodes.cordon(2, true).await;
@@ -162,9 +156,7 @@ fn a_flapping_node_moves_it_a_few_times_an_hour_and_a_dead_one_always() {
     let moves = on_box(1, |lab| run_flapping(lab, 3));
     assert!(moves <= 3, "{moves} moves");
     let off = on_box(1, |lab| run_flapping(lab, 1_000));
-    println!(
-        "a node that flaps each minute: {moves} moves per hour with a limit of 3, {off} without"
-    );
+    println!("a node that flaps each minute: {moves} moves per hour with a limit of 3, {off} without");
     assert!(off > 30, "without the limit: {off}");
 }
 
@@ -209,7 +201,7 @@ fn a_node_with_a_bad_provider_id_is_passed_over() {
             lab.nodes.create(&node).await;
         }
         let servers = Some((0..3).map(crate::lab::server).collect());
-        lab.change(aplomb_fake_services::hetzner::Change {
+        lab.change(aplomb_fake_services::hcloud::Change {
             servers,
             ..Default::default()
         });
@@ -231,7 +223,7 @@ fn a_labeled_node_that_never_was_a_candidate_is_not_touched() {
         lab.nodes.create(&old).await;
         let mut servers = lab.hetzner.state().servers;
         servers.push(crate::lab::server(7));
-        lab.change(aplomb_fake_services::hetzner::Change {
+        lab.change(aplomb_fake_services::hcloud::Change {
             servers: Some(servers),
             ..Default::default()
         });
@@ -266,9 +258,7 @@ async fn set_pod(lab: &Lab, node: usize, ready: bool) {
     drop(pods.create(&PostParams::default(), &made).await);
     let status = Patch::Merge(json!({ "status": pod["status"] }));
     let name = format!("host-{node}");
-    let patched = pods
-        .patch_status(&name, &PatchParams::default(), &status)
-        .await;
+    let patched = pods.patch_status(&name, &PatchParams::default(), &status).await;
     patched.unwrap();
 }
 
@@ -289,10 +279,7 @@ fn a_gateway_that_is_no_longer_prepared_is_left_after_five_minutes() {
         );
         let took = seconds(299) + lab.wait_serving(1, seconds(20)).await;
         assert!(took <= Duration::from_secs(302), "{took:?}");
-        assert_eq!(
-            lab.status(WEB).last_move.unwrap().cause,
-            MoveCause::NodeUnprepared
-        );
+        assert_eq!(lab.status(WEB).last_move.unwrap().cause, MoveCause::NodeUnprepared);
         // The third was never prepared.
         lab.nodes.cordon(1, true).await;
         sleep(seconds(20)).await;

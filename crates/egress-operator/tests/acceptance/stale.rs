@@ -75,11 +75,7 @@ fn however_long_a_leader_is_frozen_the_holder_matches_status() {
             lab.valve.open();
             first.component.thaw();
             sleep(seconds(180)).await;
-            assert_eq!(
-                End::from_lab(&lab),
-                End::expected_on(2),
-                "frozen for {time} s"
-            );
+            assert_eq!(End::from_lab(&lab), End::expected_on(2), "frozen for {time} s");
             assert_eq!(lab.labeled.max_nodes("web"), 1, "frozen for {time} s");
         });
     }

@@ -13,7 +13,7 @@ use aplomb_api::egress::FloatingIpRef;
 use aplomb_egress_operator::client::{ApiToken, ENDPOINT, HcloudClient, HcloudError};
 use aplomb_egress_operator::hcloud::{HcloudAccount, HcloudAccounts, HcloudSettings};
 use aplomb_egress_operator::telemetry::EgressMetrics;
-use aplomb_fake_services::hetzner::{Config, Entry, Hetzner, Noise, Shape};
+use aplomb_fake_services::hcloud::{BackgroundClients, Config, Entry, FakeHcloud, Shape};
 use aplomb_http_client::Transport;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -37,7 +37,7 @@ enum Others {
 
 /// A simulation with one seed.
 struct Scene {
-    hetzner: Hetzner,
+    hetzner: FakeHcloud,
     clock: aplomb_apimachinery::clock::Clock,
     rng: fastrand::Rng,
 }
@@ -46,7 +46,7 @@ impl Scene {
     fn new(seed: u64, others: Others) -> Self {
         let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
         let clock = aplomb_apimachinery::clock::Clock::new(epoch, seed);
-        let hetzner = Hetzner::new(Config::new(clock.clone(), seed, TOKEN));
+        let hetzner = FakeHcloud::new(Config::new(clock.clone(), seed, TOKEN));
         let servers: Vec<_> = (1..=20)
             .map(|id| json!({"id": id, "name": format!("server-{id}")}))
             .collect();
@@ -58,23 +58,19 @@ impl Scene {
         let state = serde_json::from_value(state).unwrap();
         hetzner.change(state).unwrap();
         let noise = match others {
-            Others::Rate(rate) => vec![Noise::rate("others", rate)],
+            Others::Rate(rate) => vec![BackgroundClients::rate("others", rate)],
             Others::Hold => vec![
-                Noise::hold_at("hold", 5),
-                Noise::shape("caph", Shape::Caph),
-                Noise::shape("ccm", Shape::Ccm),
-                Noise::shape("csi", Shape::Csi),
+                BackgroundClients::hold_at("hold", 5),
+                BackgroundClients::shape("caph", Shape::Caph),
+                BackgroundClients::shape("ccm", Shape::Ccm),
+                BackgroundClients::shape("csi", Shape::Csi),
             ],
         };
         for noise in noise {
             hetzner.noise(noise).unwrap();
         }
         let rng = fastrand::Rng::with_seed(seed);
-        Self {
-            hetzner,
-            clock,
-            rng,
-        }
+        Self { hetzner, clock, rng }
     }
 
     fn transport(&self) -> Transport {
@@ -91,11 +87,7 @@ impl Scene {
             clock: Clock::new(move || clock.now()),
             budgets: aplomb::ratelimit::LimiterRegistry::default(),
         });
-        clouds.account_for(
-            &ObjectKey::new(None, "web"),
-            &ApiToken::new(TOKEN).unwrap(),
-            "hcloud",
-        )
+        clouds.account_for(&ObjectKey::new(None, "web"), &ApiToken::new(TOKEN).unwrap(), "hcloud")
     }
 
     /// When the move begins: not aligned with any interval.
@@ -135,18 +127,11 @@ async fn run_reference(mut scene: Scene) -> (Duration, Vec<Entry>) {
     while Instant::now() + RESYNC < begins {
         sleep(RESYNC).await;
         let looks = client.with_lane("routine");
-        call_with_retries(&mut scene.rng, || async {
-            looks.floating_ip(100).await.map(drop)
-        })
-        .await;
+        call_with_retries(&mut scene.rng, || async { looks.floating_ip(100).await.map(drop) }).await;
     }
     sleep_until(begins).await;
     let mut failures = 0;
-    while !call_with_retries(&mut scene.rng, || async {
-        client.assign(100, 2).await.map(drop)
-    })
-    .await
-    {
+    while !call_with_retries(&mut scene.rng, || async { client.assign(100, 2).await.map(drop) }).await {
         let backoff = Duration::from_millis(5) * 2_u32.pow(failures.min(20));
         sleep(backoff.min(Duration::from_secs(1000))).await;
         failures += 1;
@@ -213,14 +198,11 @@ fn compare_runs(seeds: u64, what: &str, others: Others) -> ([f64; 3], [f64; 3]) 
     let mut taken = 0;
     for seed in 0..seeds {
         let (took, log) = in_virtual_time(async move { run_own(Scene::new(seed, others)).await });
-        let first = log
-            .iter()
-            .position(|it| it.lane.is_some() && it.status == Some(200));
+        let first = log.iter().position(|it| it.lane.is_some() && it.status == Some(200));
         let later = &log[first.map_or(0, |first| first + 1)..];
         assert_eq!(count_accepted(later), 0, "seed {seed} used the reserve");
         our_times.push(took);
-        let (took, log) =
-            in_virtual_time(async move { run_reference(Scene::new(seed, others)).await });
+        let (took, log) = in_virtual_time(async move { run_reference(Scene::new(seed, others)).await });
         taken += count_accepted(&log);
         their_times.push(took);
     }
@@ -248,13 +230,8 @@ fn an_assign_is_accepted_about_as_soon_as_it_can_be_over_a_thousand_seeds() {
 }
 
 fn print_table(seeds: u64) {
-    println!(
-        "Seconds to an accepted Assign and looks per 10 min at the reserve, {seeds} seeds, refill 1/s"
-    );
-    println!(
-        "{:<36} | {:^27} | {:^27}",
-        "", "this operator", "hcloud-go's policy"
-    );
+    println!("Seconds to an accepted Assign and looks per 10 min at the reserve, {seeds} seeds, refill 1/s");
+    println!("{:<36} | {:^27} | {:^27}", "", "this operator", "hcloud-go's policy");
     let head = "median    p99  worst";
     println!("{:<36} | {head}  looks | {head}  looks", "others");
     let (ours, theirs) = compare_runs(seeds, "hold it within 5, caph, ccm and csi", Others::Hold);
@@ -271,9 +248,9 @@ fn print_table(seeds: u64) {
 /// The whole operator: a gateway is cordoned while others hold the bucket.
 async fn cordoned(lab: Lab) -> (Duration, usize) {
     let _replica = lab.start_settled(2, &json!({})).await;
-    let noise = Noise {
+    let noise = BackgroundClients {
         bucket: Some("hcloud".to_owned()),
-        ..Noise::hold_at("hold", 5)
+        ..BackgroundClients::hold_at("hold", 5)
     };
     lab.hetzner.noise(noise).unwrap();
     // One read finds out, and none follows for ten minutes.

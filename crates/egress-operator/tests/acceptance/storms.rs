@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{ActionFault, Fault, When};
+use aplomb_fake_services::hcloud::{ActionFault, Fault, When};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -29,11 +29,7 @@ impl Storm {
         let yes = self.rng.bool();
         match self.rng.u8(..10) {
             0 => lab.nodes.cordon(node, yes).await,
-            1 => {
-                lab.nodes
-                    .set_ready(node, if yes { "False" } else { "Unknown" })
-                    .await
-            }
+            1 => lab.nodes.set_ready(node, if yes { "False" } else { "Unknown" }).await,
             2 => lab.nodes.set_ready(node, "True").await,
             3 => lab.reach.set_silent(nodes::address(node), yes),
             4 => lab.nodes.remove_gateway_label(node).await,
@@ -101,7 +97,7 @@ async fn run_storm(lab: Lab, spec: Value) {
     let second = Replica::start(&lab, "second");
     let mut servers = lab.hetzner.state().servers;
     servers.push(server(NODES));
-    lab.change(aplomb_fake_services::hetzner::Change {
+    lab.change(aplomb_fake_services::hcloud::Change {
         servers: Some(servers),
         ..Default::default()
     });
@@ -114,10 +110,7 @@ async fn run_storm(lab: Lab, spec: Value) {
         storm.inject_fault().await;
         let pause = storm.rng.u64(10..40_000);
         sleep(Duration::from_millis(pause)).await;
-        assert!(
-            lab.labeled.max_nodes(WEB) <= 1,
-            "seed {seed}: two nodes have the label"
-        );
+        assert!(lab.labeled.max_nodes(WEB) <= 1, "seed {seed}: two nodes have the label");
     }
     storm.assert_settles().await;
     sleep(seconds(900)).await;
@@ -135,9 +128,7 @@ fn run_storms(seeds: std::ops::Range<u64>) {
         spec["respectForeignMoves"] = json!("60s");
         on_box(seed, move |lab| run_storm(lab, spec));
     }
-    println!(
-        "{count} storms of 60 events each: never two nodes labeled, and each ended in the state of the status"
-    );
+    println!("{count} storms of 60 events each: never two nodes labeled, and each ended in the state of the status");
 }
 
 #[test]

@@ -58,8 +58,7 @@ fn lab_options() -> Around {
 async fn start_settled(lab: &Lab, file: &File) -> Replica {
     lab.candidates(WEB, 2).await;
     lab.floating_ip(0, WEB, |_| {});
-    lab.egress(WEB, &json!({ "tokenSecretRef": Value::Null }))
-        .await;
+    lab.egress(WEB, &json!({ "tokenSecretRef": Value::Null })).await;
     let replica = Replica::with_token_file(lab, "first", &file.0);
     lab.wait_serving(0, seconds(60)).await;
     assert_eq!(lab.condition(WEB, "Ready").status, "True");

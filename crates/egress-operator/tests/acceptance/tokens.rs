@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use aplomb_fake_services::hetzner::{BucketState, Change, Fault};
+use aplomb_fake_services::hcloud::{BucketState, Change, Fault};
 use serde_json::json;
 use tokio::time::sleep;
 use tower::ServiceExt;
@@ -73,12 +73,8 @@ async fn refusal_text(lab: &Lab) -> String {
 /// Everything that can be read after a run, except the Secret itself.
 fn all_output(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
     let state = lab.cluster.state();
-    let objects = state
-        .iter()
-        .filter(|(name, _)| !name.starts_with("secrets"));
-    let objects: Vec<String> = objects
-        .map(|(name, object)| format!("{name} {object}"))
-        .collect();
+    let objects = state.iter().filter(|(name, _)| !name.starts_with("secrets"));
+    let objects: Vec<String> = objects.map(|(name, object)| format!("{name} {object}")).collect();
     vec![
         ("logs", lines.text()),
         ("metrics", replica.metrics()),
@@ -130,18 +126,13 @@ fn no_part_of_a_token_is_written_anywhere() {
     }
     let (lines, size) = (written[0].1.lines().count(), written[0].1.len());
     let refusals = written[0].1.matches("429").count();
-    println!(
-        "{lines} log lines, {size} bytes, under refusals: no 8 characters of the token in a row"
-    );
+    println!("{lines} log lines, {size} bytes, under refusals: no 8 characters of the token in a row");
     assert!(lines > 100, "the log is not empty");
     assert!(refusals > 0, "the log contains refusals");
 }
 
 #[test]
 fn a_leak_would_be_seen() {
-    assert_eq!(
-        find_leak(&format!("a {} b", &TOKEN[20..28])),
-        Some(&TOKEN[20..28])
-    );
+    assert_eq!(find_leak(&format!("a {} b", &TOKEN[20..28])), Some(&TOKEN[20..28]));
     assert_eq!(find_leak(&TOKEN[..7]), None);
 }

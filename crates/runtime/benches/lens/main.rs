@@ -65,9 +65,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn report(what: &str, unit: &str, ours: f64, theirs: f64, limit: f64) -> bool {
     let ratio = ours / theirs;
-    println!(
-        "{what}: ours {ours:.1} {unit}, kube-rs {theirs:.1} {unit}, ratio {ratio:.3} (at most {limit:.3})"
-    );
+    println!("{what}: ours {ours:.1} {unit}, kube-rs {theirs:.1} {unit}, ratio {ratio:.3} (at most {limit:.3})");
     ratio <= limit
 }
 
@@ -88,10 +86,7 @@ fn cpu() -> bool {
     // The fastest round of each, because the machine has other work.
     let fastest = |cost: fn(&[Bytes]) -> Duration| (0..ROUNDS).map(|_| cost(&beats)).min().unwrap();
     let micros = |spent: Duration| spent.as_secs_f64() * 1e6 / beats.len() as f64;
-    let (ours, theirs) = (
-        micros(fastest(runtime_cpu_time)),
-        micros(fastest(kube_rs_cpu_time)),
-    );
+    let (ours, theirs) = (micros(fastest(runtime_cpu_time)), micros(fastest(kube_rs_cpu_time)));
     let what = format!("CPU per dropped heartbeat of a {kilobytes:.1} KB Node");
     report(&what, "us", ours, theirs, CPU_LIMIT)
 }
@@ -111,26 +106,19 @@ fn runtime_cpu_time(beats: &[Bytes]) -> Duration {
         let (done, total) = (all.clone(), NODES + beats.len());
         let listed = Arc::new(std::sync::OnceLock::new());
         let begin = listed.clone();
-        watch.listen_filtered(
-            Predicate::unless_same(NodeView::same),
-            "bench",
-            move |_, _| {
-                let count = seen.fetch_add(1, Ordering::Relaxed) + 1;
-                if count == NODES {
-                    begin.get_or_init(on_cpu);
-                }
-                if count == total {
-                    done.notify_one();
-                }
-            },
-        );
+        watch.listen_filtered(Predicate::unless_same(NodeView::same), "bench", move |_, _| {
+            let count = seen.fetch_add(1, Ordering::Relaxed) + 1;
+            if count == NODES {
+                begin.get_or_init(on_cpu);
+            }
+            if count == total {
+                done.notify_one();
+            }
+        });
         let _tasks = hub.start(&Tasks::on_runtime());
         all.notified().await;
         let spent = on_cpu() - *listed.get().unwrap();
-        assert_eq!(
-            telemetry.watch.events("Node", EventResult::Noise),
-            beats.len() as u64
-        );
+        assert_eq!(telemetry.watch.events("Node", EventResult::Noise), beats.len() as u64);
         spent
     })
 }
@@ -213,10 +201,7 @@ async fn hold_kube_rs_store(client: kube::Client) -> impl Sized {
 
 fn resident() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     let kilobytes: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kilobytes / 1024.0
 }

@@ -81,8 +81,7 @@ impl Writer {
     pub(crate) fn write(&self, number: usize, version: u64) -> String {
         let beat = format!("{:02}:{:02}Z", version / 60 % 60, version % 60);
         let text = self.0.replace(NUMBER, &format!("{number:05}"));
-        text.replace(VERSION, &version.to_string())
-            .replace(BEAT, &beat)
+        text.replace(VERSION, &version.to_string()).replace(BEAT, &beat)
     }
 }
 
@@ -193,12 +192,7 @@ fn conditions(beat: &str) -> Value {
             "KubeletHasSufficientPID",
             "kubelet has sufficient PID available"
         ),
-        condition(
-            "Ready",
-            "True",
-            "KubeletReady",
-            "kubelet is posting ready status"
-        ),
+        condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
     ])
 }
 

@@ -55,9 +55,7 @@ impl Content {
         } else {
             String::new()
         };
-        let items: Vec<_> = (from..until)
-            .map(|number| self.writer.write(number, 1))
-            .collect();
+        let items: Vec<_> = (from..until).map(|number| self.writer.write(number, 1)).collect();
         let metadata = json!({ "resourceVersion": "1", "continue": next });
         let items = items.join(",");
         let list = format!(r#"{{"kind":"NodeList","metadata":{metadata},"items":[{items}]}}"#);

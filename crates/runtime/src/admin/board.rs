@@ -98,8 +98,7 @@ impl AdminRegistry {
     pub fn journal(&self, object: &ObjectRef) -> Vec<JournalLine> {
         let entries = self.entries();
         let journals = entries.iter().filter_map(|entry| entry.inspector.journal());
-        let mut lines: Vec<JournalLine> =
-            journals.flat_map(|journal| journal.read(object)).collect();
+        let mut lines: Vec<JournalLine> = journals.flat_map(|journal| journal.read(object)).collect();
         lines.sort_by_key(|line| line.at);
         lines
     }
@@ -121,10 +120,7 @@ impl AdminRegistry {
                 entry.telemetry.register(&mut registry);
                 counted.push(entry.telemetry.clone());
             }
-            entry
-                .metrics
-                .iter()
-                .for_each(|metrics| metrics.register(&mut registry));
+            entry.metrics.iter().for_each(|metrics| metrics.register(&mut registry));
         }
         telemetry::encoded(&registry)
     }

@@ -29,17 +29,11 @@ impl HealthCheck {
 /// Whether the process makes progress. A replica that fails this should be restarted.
 pub(super) fn liveness_checks(state: &DebugState) -> Vec<HealthCheck> {
     let tasks = state.tasks.iter().map(|task| {
-        let failure = task
-            .dead
-            .as_ref()
-            .map(|why| format!("the task ended: {why}"));
+        let failure = task.dead.as_ref().map(|why| format!("the task ended: {why}"));
         HealthCheck::new(format!("task/{}", task.name), failure)
     });
     let runs = state.controllers.iter().map(|controller| {
-        let stuck = controller
-            .running
-            .iter()
-            .find(|run| run.running > run.bound);
+        let stuck = controller.running.iter().find(|run| run.running > run.bound);
         let failure = stuck.map(|run| {
             let (key, running, bound) = (&run.key, run.running, run.bound);
             format!("{key} has been running for {running:.0} s, limit {bound:.0} s")
@@ -56,9 +50,7 @@ pub(super) fn readiness_checks(state: &DebugState) -> Vec<HealthCheck> {
         let trouble = watch.trouble.as_deref();
         let because = trouble.map(|why| format!(": {why}")).unwrap_or_default();
         let silent = watch.age.filter(|age| *age > MAX_SILENCE_SECONDS);
-        let down = watch
-            .reconnecting
-            .filter(|down| *down > MAX_RECONNECT_SECONDS);
+        let down = watch.reconnecting.filter(|down| *down > MAX_RECONNECT_SECONDS);
         let failure = match (watch.synced, silent, down) {
             (false, ..) => Some(format!("not synced{because}")),
             (_, Some(age), _) => Some(format!("no event for {age:.0} s{because}")),
@@ -67,14 +59,8 @@ pub(super) fn readiness_checks(state: &DebugState) -> Vec<HealthCheck> {
         };
         HealthCheck::new(format!("watch/{}", watch.name), failure)
     });
-    let program = state
-        .unready
-        .clone()
-        .map(|why| HealthCheck::new("program", Some(why)));
-    inputs
-        .chain(liveness_checks(state))
-        .chain(program)
-        .collect()
+    let program = state.unready.clone().map(|why| HealthCheck::new("program", Some(why)));
+    inputs.chain(liveness_checks(state)).chain(program).collect()
 }
 
 impl DebugState {
@@ -82,19 +68,12 @@ impl DebugState {
     #[must_use]
     pub fn readiness_failures(&self) -> Vec<String> {
         let failed = |check: HealthCheck| Some(format!("{}: {}", check.name, check.failure?));
-        readiness_checks(self)
-            .into_iter()
-            .filter_map(failed)
-            .collect()
+        readiness_checks(self).into_iter().filter_map(failed).collect()
     }
 }
 
 /// The checks as text, and whether all passed.
-pub(super) fn render_checks(
-    endpoint: &str,
-    checks: &[HealthCheck],
-    verbose: bool,
-) -> (bool, String) {
+pub(super) fn render_checks(endpoint: &str, checks: &[HealthCheck], verbose: bool) -> (bool, String) {
     let passed = checks.iter().all(|check| check.failure.is_none());
     if passed && !verbose {
         return (true, "ok".to_owned());
@@ -193,9 +172,7 @@ mod tests {
         state.watches[0].trouble = Some("connection refused".to_owned());
         let (passed, text) = render_checks("readyz", &readiness_checks(&state), false);
         assert!(!passed);
-        assert!(
-            text.contains("[-]watch/ConfigMap failed: no event for 91 s: connection refused\n")
-        );
+        assert!(text.contains("[-]watch/ConfigMap failed: no event for 91 s: connection refused\n"));
         state.watches[0].required = false;
         assert!(render_checks("readyz", &readiness_checks(&state), false).0);
     }

@@ -21,8 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::board::{AdminRegistry, EngineEntry, EngineRegistration};
 pub use self::state::{
-    ControllerState, DebugState, KindCounters, QueueLaneState, RunState, TaskState, TriggerRecord,
-    WatchHealth,
+    ControllerState, DebugState, KindCounters, QueueLaneState, RunState, TaskState, TriggerRecord, WatchHealth,
 };
 use crate::journal::Journal;
 use crate::key::{ObjectKey, ObjectRef};
@@ -77,19 +76,12 @@ fn router(board: AdminRegistry) -> Router {
         .route("/readyz", get(readyz))
         .route("/debug/state.json", get(debug_state))
         .route("/debug/journal/{kind}/{name}", get(cluster_scoped_journal))
-        .route(
-            "/debug/journal/{kind}/{namespace}/{name}",
-            get(namespaced_journal),
-        )
+        .route("/debug/journal/{kind}/{namespace}/{name}", get(namespaced_journal))
         .with_state(board)
 }
 
 /// Serves the endpoints until `shutdown`.
-pub async fn serve(
-    listener: TcpListener,
-    router: Router,
-    shutdown: CancellationToken,
-) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
     axum::serve(listener, router)
         .with_graceful_shutdown(shutdown.cancelled_owned())
         .await
@@ -139,10 +131,7 @@ async fn namespaced_journal(
 }
 
 fn read_journal(board: &AdminRegistry, kind: &str, key: ObjectKey) -> Response {
-    let object = ObjectRef {
-        kind: kind.into(),
-        key,
-    };
+    let object = ObjectRef { kind: kind.into(), key };
     let lines = board.journal(&object);
     if lines.is_empty() {
         let nothing = format!("no journal entries for {object}\n");

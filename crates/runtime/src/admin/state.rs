@@ -42,11 +42,7 @@ impl DebugState {
         self.controllers.extend(other.controllers);
         self.watches.extend(other.watches);
         for budget in other.budgets {
-            if !self
-                .budgets
-                .iter()
-                .any(|known| known.target == budget.target)
-            {
+            if !self.budgets.iter().any(|known| known.target == budget.target) {
                 self.budgets.push(budget);
             }
         }
@@ -181,10 +177,7 @@ impl WatchHealth {
             objects: state.objects,
             age: freshness.last_activity.map(ago),
             reconnecting: freshness.reconnecting_since.map(ago),
-            version: freshness
-                .list_version
-                .as_ref()
-                .map(ResourceVersion::to_string),
+            version: freshness.list_version.as_ref().map(ResourceVersion::to_string),
             trouble: state.trouble.clone(),
         }
     }

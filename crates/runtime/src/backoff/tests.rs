@@ -12,9 +12,7 @@ fn millis(ms: u64) -> Duration {
 }
 
 fn backoff(curve: BackoffPolicy) -> Backoff {
-    Backoff::new(Arc::new(
-        BackoffPolicies::default().with_policy(CLASS, curve),
-    ))
+    Backoff::new(Arc::new(BackoffPolicies::default().with_policy(CLASS, curve)))
 }
 
 fn jitter() -> impl Strategy<Value = Jitter> {
@@ -101,11 +99,7 @@ fn a_thousand_event_driven_failures_in_four_seconds_leave_the_deadline_where_it_
         assert_eq!(deadline, first);
     }
     let due = backoff.record_failure(CLASS, RunCause::Due, first, &mut rng);
-    assert_eq!(
-        due - first,
-        millis(10_000),
-        "the second failure that counts"
-    );
+    assert_eq!(due - first, millis(10_000), "the second failure that counts");
 }
 
 #[test]
@@ -128,10 +122,7 @@ fn a_queue_lets_such_a_storm_run_the_key_once() {
             queue.complete(dispatch.ticket, next, now);
         }
     }
-    assert_eq!(
-        runs, 2,
-        "the first failure, and one event inside its window"
-    );
+    assert_eq!(runs, 2, "the first failure, and one event inside its window");
     assert_eq!(queue.next_due(millis(4_000)), Some(millis(5_000)));
 }
 

@@ -82,11 +82,7 @@ impl Act {
     fn is_foreign(&self) -> bool {
         matches!(
             self,
-            Self::ForeignField(_)
-                | Self::OwnField(_)
-                | Self::UnreadField
-                | Self::Delete
-                | Self::Create
+            Self::ForeignField(_) | Self::OwnField(_) | Self::UnreadField | Self::Delete | Self::Create
         )
     }
 }
@@ -270,13 +266,8 @@ impl Model {
     fn relist(&mut self) {
         self.undelivered.clear();
         let all = self.stored.iter().cloned();
-        let all = all
-            .map(|thing| DecodedObject::Object(Arc::new(thing)))
-            .collect();
-        self.apply_update(WatchUpdate::Relisted(
-            all,
-            ResourceVersion::Number(self.version),
-        ));
+        let all = all.map(|thing| DecodedObject::Object(Arc::new(thing))).collect();
+        self.apply_update(WatchUpdate::Relisted(all, ResourceVersion::Number(self.version)));
     }
 
     fn apply_update(&mut self, news: WatchUpdate<Thing>) {

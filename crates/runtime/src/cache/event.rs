@@ -47,9 +47,9 @@ impl<T: View> CacheEvent<T> {
     #[must_use]
     pub fn key(&self) -> ObjectKey {
         match self {
-            Self::Added { new: object, .. }
-            | Self::Changed { new: object, .. }
-            | Self::Deleted { old: object } => object.meta().key(),
+            Self::Added { new: object, .. } | Self::Changed { new: object, .. } | Self::Deleted { old: object } => {
+                object.meta().key()
+            }
             Self::Unreadable { key, .. } => key.clone(),
         }
     }
@@ -58,9 +58,9 @@ impl<T: View> CacheEvent<T> {
     #[must_use]
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
-            Self::Added { new: object, .. }
-            | Self::Changed { new: object, .. }
-            | Self::Deleted { old: object } => Some(object),
+            Self::Added { new: object, .. } | Self::Changed { new: object, .. } | Self::Deleted { old: object } => {
+                Some(object)
+            }
             Self::Unreadable { .. } => None,
         }
     }

@@ -85,12 +85,7 @@ impl<T: View> Cache<T> {
         let watched = state.store.objects();
         let mut keys: Vec<&ObjectKey> = watched.iter().map(|(key, _)| key).collect();
         let before = keys.len();
-        keys.extend(
-            state
-                .overlay
-                .keys()
-                .filter(|key| watched.get(key).is_none()),
-        );
+        keys.extend(state.overlay.keys().filter(|key| watched.get(key).is_none()));
         if keys.len() > before {
             keys.sort_unstable();
         }
@@ -198,21 +193,14 @@ impl<T: View> Cache<T> {
     /// Sets the check whether two watched states differ in anything that a field manager did not write.
     /// Without it, only locked writes are recognized as our own when they come back. The first
     /// check is kept.
-    pub fn set_foreign_check(
-        &self,
-        foreign: impl Fn(&T, &T, &str) -> bool + Send + Sync + 'static,
-    ) {
+    pub fn set_foreign_check(&self, foreign: impl Fn(&T, &T, &str) -> bool + Send + Sync + 'static) {
         let _ = self.0.foreign.set(Arc::new(foreign));
     }
 }
 
 /// For the watch.
 impl<T: View> Cache<T> {
-    pub(crate) fn index(
-        &self,
-        name: &str,
-        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
-    ) {
+    pub(crate) fn index(&self, name: &str, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) {
         self.write().index(name, Arc::new(values));
     }
 
@@ -221,10 +209,7 @@ impl<T: View> Cache<T> {
         let now = Instant::now();
         let (told, version) = {
             let mut state = self.write();
-            (
-                state.apply_update(news, now),
-                state.store.version().cloned(),
-            )
+            (state.apply_update(news, now), state.store.version().cloned())
         };
         self.refresh(|freshness| {
             freshness.last_activity = Some(now);

@@ -108,12 +108,7 @@ impl<T: View> Overlay<T> {
     }
 
     /// What a reader sees of `key`, given its watched state.
-    pub(super) fn read(
-        &self,
-        key: &ObjectKey,
-        watched: Option<&Arc<T>>,
-        now: Instant,
-    ) -> Option<Arc<T>> {
+    pub(super) fn read(&self, key: &ObjectKey, watched: Option<&Arc<T>>, now: Instant) -> Option<Arc<T>> {
         let shown = self.own_write(key, now).or(watched)?;
         let buried = self.tombstones.get(key);
         let visible = buried.is_none_or(|uid| **uid != *shown.meta().uid);

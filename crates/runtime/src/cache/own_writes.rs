@@ -110,10 +110,7 @@ impl<T: View> OwnWrites<T> {
         writes.retain(|old| old.is_fresh(now));
         // A state that was first recorded as a read may turn out to be our write, but not the reverse.
         let same = |other: &RecordedWrite<T>| other.version == write.version;
-        if writes
-            .iter()
-            .any(|other| same(other) && other.manager.is_some())
-        {
+        if writes.iter().any(|other| same(other) && other.manager.is_some()) {
             return;
         }
         writes.retain(|other| !same(other));
@@ -136,27 +133,16 @@ impl<T: View> OwnWrites<T> {
     /// The changes that no pending write holds back any more.
     pub(super) fn take_released(&mut self) -> Vec<ObjectChange<T>> {
         let under_way = &self.in_flight;
-        let free = self
-            .held_changes
-            .extract_if(.., |key, _| !under_way.contains_key(key));
+        let free = self.held_changes.extract_if(.., |key, _| !under_way.contains_key(key));
         free.flat_map(|(_, changes)| changes).collect()
     }
 
     /// Splits a change into steps, determines the origin of each, and forgets the writes it includes.
-    pub(super) fn attribute(
-        &mut self,
-        change: ObjectChange<T>,
-        told: &mut Vec<AttributedChange<T>>,
-    ) {
+    pub(super) fn attribute(&mut self, change: ObjectChange<T>, told: &mut Vec<AttributedChange<T>>) {
         let (old, new) = match &change.step {
             ChangeKind::Changed { old, new } => (Some(old.clone()), new.clone()),
-            ChangeKind::Added {
-                new,
-                initial: false,
-            } => (None, new.clone()),
-            ChangeKind::Added { .. }
-            | ChangeKind::Deleted { .. }
-            | ChangeKind::Unreadable { .. } => {
+            ChangeKind::Added { new, initial: false } => (None, new.clone()),
+            ChangeKind::Added { .. } | ChangeKind::Deleted { .. } | ChangeKind::Unreadable { .. } => {
                 return told.push(AttributedChange::foreign(change));
             }
         };
@@ -165,22 +151,12 @@ impl<T: View> OwnWrites<T> {
         };
         let key = change.key.clone();
         let version = version_of(&new);
-        let whole = origin(
-            writes,
-            old.as_ref().map(version_of).as_ref(),
-            &version,
-            change.delivery,
-        );
+        let whole = origin(writes, old.as_ref().map(version_of).as_ref(), &version, change.delivery);
         match old {
-            Some(old)
-                if !matches!(whole, ChangeOrigin::Own(_)) && change.delivery == Delivery::List =>
-            {
+            Some(old) if !matches!(whole, ChangeOrigin::Own(_)) && change.delivery == Delivery::List => {
                 attribute_steps(writes, old, new, &change, told);
             }
-            _ => told.push(AttributedChange {
-                change,
-                origin: whole,
-            }),
+            _ => told.push(AttributedChange { change, origin: whole }),
         }
         writes.retain(|write| version.includes(&write.version) != Some(true));
         if writes.is_empty() {
@@ -189,13 +165,9 @@ impl<T: View> OwnWrites<T> {
     }
 
     /// The states known from responses up to `version`, the newest of each object.
-    pub(super) fn known_states(
-        &self,
-        version: &ResourceVersion,
-    ) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
+    pub(super) fn known_states(&self, version: &ResourceVersion) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
         self.writes.iter().filter_map(move |(key, writes)| {
-            let included =
-                |write: &&RecordedWrite<T>| version.includes(&write.version) == Some(true);
+            let included = |write: &&RecordedWrite<T>| version.includes(&write.version) == Some(true);
             let newest = writes.iter().rev().find(included)?;
             Some((key, &newest.object))
         })
@@ -216,9 +188,7 @@ impl<T: View> OwnWrites<T> {
         let (held, now) = (&self.held_changes, Instant::now());
         self.writes.retain(|key, writes| {
             if !held.contains_key(key) {
-                writes.retain(|write| {
-                    version.includes(&write.version) != Some(true) && write.is_fresh(now)
-                });
+                writes.retain(|write| version.includes(&write.version) != Some(true) && write.is_fresh(now));
             }
             !writes.is_empty()
         });
@@ -251,10 +221,7 @@ fn attribute_steps<T: View>(
     for new in known.chain([new]) {
         let (before, version) = (version_of(&old), version_of(&new));
         let origin = origin(writes, Some(&before), &version, change.delivery);
-        let step = ChangeKind::Changed {
-            old,
-            new: new.clone(),
-        };
+        let step = ChangeKind::Changed { old, new: new.clone() };
         told.push(AttributedChange {
             change: change.with_step(step),
             origin,

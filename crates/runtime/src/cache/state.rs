@@ -8,9 +8,7 @@ use tokio::time::Instant;
 use super::event::CacheEvent;
 use super::index::IndexFn;
 use super::overlay::Overlay;
-use super::own_writes::{
-    AttributedChange, ChangeOrigin, ForeignChangeFn, OwnWrites, RecordedWrite,
-};
+use super::own_writes::{AttributedChange, ChangeOrigin, ForeignChangeFn, OwnWrites, RecordedWrite};
 use super::store::{ChangeKind, DecodedObject, ObjectChange, ObjectStore};
 use super::writing::WriteReceipt;
 use crate::key::ObjectKey;
@@ -96,11 +94,7 @@ impl<T: View> CacheState<T> {
         keys.iter().filter_map(|key| self.get(key, now)).collect()
     }
 
-    pub(super) fn apply_update(
-        &mut self,
-        news: WatchUpdate<T>,
-        now: Instant,
-    ) -> Vec<AttributedChange<T>> {
+    pub(super) fn apply_update(&mut self, news: WatchUpdate<T>, now: Instant) -> Vec<AttributedChange<T>> {
         let mut changes = Vec::new();
         let mut passed = None;
         match news {
@@ -137,8 +131,7 @@ impl<T: View> CacheState<T> {
     fn remove_missing(&self, version: &ResourceVersion, changes: &mut Vec<ObjectChange<T>>) {
         let told: BTreeSet<ObjectKey> = changes.iter().map(|change| change.key.clone()).collect();
         let known = self.own_writes.known_states(version);
-        let gone = known
-            .filter(|(key, _)| self.store.known_version(key).is_none() && !told.contains(*key));
+        let gone = known.filter(|(key, _)| self.store.known_version(key).is_none() && !told.contains(*key));
         changes.extend(gone.map(|(key, old)| ObjectChange::deleted(key, old)));
     }
 
@@ -181,8 +174,7 @@ impl<T: View> CacheState<T> {
             && !self.own_writes.is_holding(&key)
         {
             // A list without it was made before the response.
-            self.own_writes
-                .release_or_hold(ObjectChange::deleted(&key, &object));
+            self.own_writes.release_or_hold(ObjectChange::deleted(&key, &object));
         }
     }
 
@@ -224,9 +216,7 @@ impl<T: View> CacheState<T> {
     fn clear_overlay(&mut self, change: &ObjectChange<T>) {
         let key = &change.key;
         match &change.step {
-            ChangeKind::Added { new, .. } | ChangeKind::Changed { new, .. } => {
-                self.overlay.observe(key, new)
-            }
+            ChangeKind::Added { new, .. } | ChangeKind::Changed { new, .. } => self.overlay.observe(key, new),
             ChangeKind::Deleted { .. } | ChangeKind::Unreadable { .. } => {
                 if let Some(version) = self.store.version() {
                     self.overlay.observe_absence(key, version);

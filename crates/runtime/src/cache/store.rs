@@ -128,9 +128,7 @@ impl<T: View> ObjectStore<T> {
 
     /// Why the object cannot be read, if it exists and cannot be read.
     pub(super) fn unreadable(&self, key: &ObjectKey) -> Option<&str> {
-        self.unreadable
-            .get(key)
-            .map(|aside| aside.undecodable.error.as_str())
+        self.unreadable.get(key).map(|aside| aside.undecodable.error.as_str())
     }
 
     /// A list, an event or a bookmark shows that all changes up to `version` have been seen.
@@ -166,8 +164,7 @@ impl<T: View> ObjectStore<T> {
         version: ResourceVersion,
         changes: &mut Vec<ObjectChange<T>>,
     ) {
-        let mut gone: BTreeSet<ObjectKey> =
-            self.objects.iter().map(|(key, _)| key.clone()).collect();
+        let mut gone: BTreeSet<ObjectKey> = self.objects.iter().map(|(key, _)| key.clone()).collect();
         gone.extend(self.unreadable.keys().cloned());
         for seen in all {
             let (key, _) = self.identify(&seen);
@@ -178,18 +175,12 @@ impl<T: View> ObjectStore<T> {
             self.remove_object(key, Delivery::List, changes);
         }
         self.listed = true;
-        self.namespaces
-            .retain(|namespace| Arc::strong_count(namespace) > 1);
+        self.namespaces.retain(|namespace| Arc::strong_count(namespace) > 1);
         // A list is the current state even if versions went backwards, as after a restore of etcd.
         self.version = Some(version);
     }
 
-    fn put(
-        &mut self,
-        seen: DecodedObject<T>,
-        delivery: Delivery,
-        changes: &mut Vec<ObjectChange<T>>,
-    ) {
+    fn put(&mut self, seen: DecodedObject<T>, delivery: Delivery, changes: &mut Vec<ObjectChange<T>>) {
         let (key, version) = self.identify(&seen);
         if delivery == Delivery::Stream {
             self.observe_version(version.clone());
@@ -203,23 +194,13 @@ impl<T: View> ObjectStore<T> {
         }
     }
 
-    fn put_object(
-        &mut self,
-        key: &ObjectKey,
-        new: Arc<T>,
-        delivery: Delivery,
-        changes: &mut Vec<ObjectChange<T>>,
-    ) {
+    fn put_object(&mut self, key: &ObjectKey, new: Arc<T>, delivery: Delivery, changes: &mut Vec<ObjectChange<T>>) {
         let aside = self.unreadable.remove(key).and_then(|aside| aside.last);
         let old = self.objects.insert(key.clone(), new.clone()).or(aside);
         let initial = !self.listed;
         let mut push = |step| {
             let key = key.clone();
-            changes.push(ObjectChange {
-                key,
-                delivery,
-                step,
-            });
+            changes.push(ObjectChange { key, delivery, step });
         };
         match old {
             Some(old) if old.meta().uid == new.meta().uid => push(ChangeKind::Changed { old, new }),
@@ -252,19 +233,10 @@ impl<T: View> ObjectStore<T> {
                 undecodable: misfit,
             },
         );
-        changes.push(ObjectChange {
-            key,
-            delivery,
-            step,
-        });
+        changes.push(ObjectChange { key, delivery, step });
     }
 
-    fn remove_object(
-        &mut self,
-        key: ObjectKey,
-        delivery: Delivery,
-        changes: &mut Vec<ObjectChange<T>>,
-    ) {
+    fn remove_object(&mut self, key: ObjectKey, delivery: Delivery, changes: &mut Vec<ObjectChange<T>>) {
         let aside = self.unreadable.remove(&key);
         let unreadable = aside.is_some();
         let last = self.objects.remove(&key);
@@ -277,11 +249,7 @@ impl<T: View> ObjectStore<T> {
             // A deletion of an object that was never shown changes nothing.
             None => return,
         };
-        changes.push(ObjectChange {
-            key,
-            delivery,
-            step,
-        });
+        changes.push(ObjectChange { key, delivery, step });
     }
 
     /// A resumed stream may repeat events, and a list repeats unchanged objects.
@@ -305,9 +273,7 @@ impl<T: View> ObjectStore<T> {
         match seen {
             DecodedObject::Object(object) => {
                 let meta = object.meta();
-                let namespace = meta
-                    .namespace
-                    .map(|namespace| self.intern_namespace(namespace));
+                let namespace = meta.namespace.map(|namespace| self.intern_namespace(namespace));
                 let name = Arc::from(meta.name);
                 (ObjectKey { namespace, name }, meta.version())
             }

@@ -8,11 +8,7 @@ use super::*;
 
 pub(super) fn made(base: Option<ResourceVersion>, locked: bool) -> WriteReceipt {
     let manager = Arc::from("ours");
-    WriteReceipt {
-        base,
-        locked,
-        manager,
-    }
+    WriteReceipt { base, locked, manager }
 }
 
 fn value(name: &str, uid: &str, version: &str, data: &str) -> Value {
@@ -63,10 +59,7 @@ async fn relist_emits_only_changes_and_deletions() {
         object("d", "u", "9", "new"),
     ];
     let events = cache.apply_update(all(again, "9"));
-    assert_eq!(
-        describe_events(&events),
-        ["Changed(n/b)", "Added(n/d)", "Deleted(n/c)"]
-    );
+    assert_eq!(describe_events(&events), ["Changed(n/b)", "Added(n/d)", "Deleted(n/c)"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,10 +104,7 @@ async fn own_write_is_read_until_the_watch_shows_it() {
 async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
     let cache = listed();
     cache.index("data", |map: &ConfigMap| {
-        map.data
-            .iter()
-            .flat_map(|data| data.values().cloned())
-            .collect()
+        map.data.iter().flat_map(|data| data.values().cloned()).collect()
     });
     cache.record_write(&value("b", "u2", "8", "old"), made(None, true));
     cache.record_write(&value("a", "u", "9", "moved"), made(None, true));
@@ -162,10 +152,7 @@ async fn a_deleted_object_is_hidden_and_its_successor_shown() {
     cache.record_delete(&key("a"), "u");
     assert!(cache.get(&key("a")).is_none() && cache.list().is_empty());
     cache.apply_update(WatchUpdate::Put(object("a", "u", "7", "late")));
-    assert!(
-        cache.get(&key("a")).is_none(),
-        "an event from before the deletion"
-    );
+    assert!(cache.get(&key("a")).is_none(), "an event from before the deletion");
     cache.record_write(&value("a", "u2", "9", "next"), made(None, true));
     assert_eq!(data(&cache, "a").as_deref(), Some("next"));
     cache.apply_update(WatchUpdate::Deleted(object("a", "u", "8", "late")));
@@ -191,10 +178,7 @@ async fn event_before_its_answer_is_still_own() {
         made(Some(ResourceVersion::Number(5)), true),
     );
     cache.write_answered().await;
-    assert_eq!(
-        describe_events(&cache.take_held_events()),
-        ["ChangedByUs(n/a)"]
-    );
+    assert_eq!(describe_events(&cache.take_held_events()), ["ChangedByUs(n/a)"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,17 +247,11 @@ async fn no_op_write_does_not_claim_a_foreign_change() {
 async fn applied_creation_is_own_while_no_other_manager_has_fields() {
     let managed = |managers: &[&str]| {
         let mut made = value("b", "u2", "8", "new");
-        let entries: Vec<Value> = managers
-            .iter()
-            .map(|name| json!({ "manager": name }))
-            .collect();
+        let entries: Vec<Value> = managers.iter().map(|name| json!({ "manager": name })).collect();
         made["metadata"]["managedFields"] = json!(entries);
         made
     };
-    for (managers, expected) in [
-        (&["us"][..], "AddedByUs(n/b)"),
-        (&["us", "them"], "Added(n/b)"),
-    ] {
+    for (managers, expected) in [(&["us"][..], "AddedByUs(n/b)"), (&["us", "them"], "Added(n/b)")] {
         let cache = listed();
         cache.record_write(&managed(managers), made(None, false));
         let events = cache.apply_update(WatchUpdate::Put(object("b", "u2", "8", "new")));
@@ -292,10 +270,7 @@ async fn an_unreadable_object_is_not_shown_as_it_was() {
     let events = cache.apply_update(WatchUpdate::Put(DecodedObject::Unreadable(misfit)));
     assert_eq!(describe_events(&events), ["Unreadable(n/a)"]);
     assert!(cache.get(&key("a")).is_none());
-    assert_eq!(
-        cache.unreadable(&key("a")).as_deref(),
-        Some("expected a map")
-    );
+    assert_eq!(cache.unreadable(&key("a")).as_deref(), Some("expected a map"));
     let events = cache.apply_update(WatchUpdate::Put(object("a", "u", "9", "new")));
     assert_eq!(describe_events(&events), ["Changed(n/a)"]);
     assert_eq!(cache.unreadable(&key("a")), None);
@@ -321,11 +296,7 @@ async fn children_are_found_by_their_owner() {
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u" });
     owned["metadata"]["ownerReferences"] = json!([owner]);
     cache.record_write(&owned, made(None, true));
-    assert_eq!(
-        cache.owned_by("u").len(),
-        1,
-        "before the watch has shown it"
-    );
+    assert_eq!(cache.owned_by("u").len(), 1, "before the watch has shown it");
     let child = serde_json::from_value(owned).unwrap();
     cache.apply_update(WatchUpdate::Put(DecodedObject::Object(Arc::new(child))));
     assert_eq!(cache.owned_by("u").len(), 1, "and after");
@@ -351,14 +322,8 @@ impl View for Lists {
 #[tokio::test(start_paused = true)]
 async fn answer_with_a_null_list_is_recorded() {
     let cache = Cache::<Lists>::new();
-    cache.apply_update(WatchUpdate::Relisted(
-        Vec::new(),
-        ResourceVersion::parse("5"),
-    ));
+    cache.apply_update(WatchUpdate::Relisted(Vec::new(), ResourceVersion::parse("5")));
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "6" });
-    cache.record_write(
-        &json!({ "metadata": metadata, "data": null }),
-        made(None, true),
-    );
+    cache.record_write(&json!({ "metadata": metadata, "data": null }), made(None, true));
     assert!(cache.get(&key("a")).is_some_and(|it| it.data.is_empty()));
 }

@@ -114,11 +114,7 @@ mod tests {
                 "/apis/e.com/v1/xs/b/status?force=true",
                 "patch xs.e.com/status",
             ),
-            (
-                "POST",
-                "/api/v1/namespaces/a/pods/b/eviction",
-                "create pods/eviction",
-            ),
+            ("POST", "/api/v1/namespaces/a/pods/b/eviction", "create pods/eviction"),
             ("GET", "/version", "list none"),
         ];
         for (method, uri, name) in cases {

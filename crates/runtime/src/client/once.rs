@@ -11,9 +11,8 @@ pub(super) struct SingleUseBody(Client);
 
 impl SingleUseBody {
     pub(super) fn new() -> Self {
-        let echo = service_fn(|request: Request<Body>| async move {
-            Ok::<_, BoxError>(Response::new(request.into_body()))
-        });
+        let echo =
+            service_fn(|request: Request<Body>| async move { Ok::<_, BoxError>(Response::new(request.into_body())) });
         Self(Client::new(echo, "default"))
     }
 
@@ -36,10 +35,7 @@ mod tests {
         let once = SingleUseBody::new();
         for bytes in [Vec::new(), b"{}".to_vec()] {
             let length = bytes.len() as u64;
-            let sealed = once
-                .seal(Request::new(Body::from(bytes.clone())))
-                .await
-                .unwrap();
+            let sealed = once.seal(Request::new(Body::from(bytes.clone()))).await.unwrap();
             assert!(sealed.body().try_clone().is_none());
             assert_eq!(sealed.body().size_hint().exact(), Some(length));
             assert_eq!(sealed.body().is_end_stream(), bytes.is_empty());

@@ -39,10 +39,7 @@ pub(super) enum ThrottleScope {
 
 impl ThrottleResponse {
     pub(super) async fn read(body: kube::client::Body) -> Result<Self, BoxError> {
-        let body = Limited::new(body, MAX_BODY_BYTES)
-            .collect()
-            .await?
-            .to_bytes();
+        let body = Limited::new(body, MAX_BODY_BYTES).collect().await?.to_bytes();
         Ok(Self {
             status: serde_json::from_slice(&body).ok(),
             body,
@@ -52,10 +49,7 @@ impl ThrottleResponse {
     /// The headers, with the wait that is only in the body.
     pub(super) fn hints(&self, headers: &HeaderMap) -> HeaderMap {
         let mut hints = headers.clone();
-        let details = self
-            .status
-            .as_ref()
-            .and_then(|status| status.details.as_ref());
+        let details = self.status.as_ref().and_then(|status| status.details.as_ref());
         let seconds = details.map(|details| details.retry_after_seconds);
         if let Some(seconds) = seconds.filter(|seconds| *seconds > 0) {
             hints.entry(RETRY_AFTER).or_insert(seconds.into());

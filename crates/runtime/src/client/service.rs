@@ -75,11 +75,7 @@ impl Inner {
         let call = ApiRequest::from_request(&request);
         // Read here and not in `call`, which runs in the task of kube's buffer.
         let scope = CallContext::current();
-        let usual = if call.is_watch() {
-            api::BACKGROUND
-        } else {
-            api::WORK
-        };
+        let usual = if call.is_watch() { api::BACKGROUND } else { api::WORK };
         let lane = scope.map_or(usual, |scope| scope.lane);
         let deadline = self.deadline(scope);
         let span = tracing::debug_span!(
@@ -152,9 +148,7 @@ impl Inner {
         };
         let response = head.map_err(unwrap_error)?;
         if response.status() == StatusCode::TOO_MANY_REQUESTS {
-            return self
-                .handle_throttle(&call, response, permit, deadline)
-                .await;
+            return self.handle_throttle(&call, response, permit, deadline).await;
         }
         permit.record_answer(response.status().as_u16(), response.headers());
         if call.is_streaming || response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -185,10 +179,7 @@ impl Inner {
         match refusal.scope(call, lane) {
             ThrottleScope::Request => {
                 let body = Body::from(refusal.body.to_vec());
-                Ok(Response::from_parts(
-                    head,
-                    DeadlineBody::without_deadline(body),
-                ))
+                Ok(Response::from_parts(head, DeadlineBody::without_deadline(body)))
             }
             ThrottleScope::Collection => {
                 let until = self.close_collection(call, &hints);
@@ -218,16 +209,8 @@ impl Inner {
         *held
     }
 
-    fn throttled_error(
-        &self,
-        call: &ApiRequest,
-        message: &str,
-        until: Option<Instant>,
-    ) -> BoxError {
-        let what = format!(
-            "{call}: rate limited by {}: {message}",
-            self.limits.budget.name()
-        );
+    fn throttled_error(&self, call: &ApiRequest, message: &str, until: Option<Instant>) -> BoxError {
+        let what = format!("{call}: rate limited by {}: {message}", self.limits.budget.name());
         Error::throttled(what, until.unwrap_or_else(Instant::now)).into()
     }
 

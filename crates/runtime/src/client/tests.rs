@@ -83,12 +83,7 @@ impl Server {
     }
 
     fn in_flight(&self) -> usize {
-        self.budget
-            .snapshot()
-            .lanes
-            .iter()
-            .map(|lane| lane.in_flight)
-            .sum()
+        self.budget.snapshot().lanes.iter().map(|lane| lane.in_flight).sum()
     }
 
     fn metrics(&self) -> String {
@@ -113,10 +108,7 @@ async fn refusal_keeps_its_class_and_retry_time_through_kube() {
     assert_eq!(error.until(), Some(begin + Duration::from_secs(7)));
     assert_eq!(server.requests(), 1, "no layer below the gate retries");
     let again = Error::from(server.maps().get("b").await.unwrap_err());
-    assert_eq!(
-        (again.class(), server.requests()),
-        (ErrorClass::Throttled, 2)
-    );
+    assert_eq!((again.class(), server.requests()), (ErrorClass::Throttled, 2));
     assert!(
         begin.elapsed() >= Duration::from_secs(7),
         "within the deadline, so it waited"
@@ -156,7 +148,10 @@ async fn missing_response_head_costs_only_its_deadline() {
     );
     assert_eq!(server.in_flight(), 0);
     let text = server.metrics();
-    assert!(text.contains(r#"aplomb_request_deadline_exceeded_total{target="api",verb="get",resource="configmaps"} 1"#), "{text}");
+    assert!(
+        text.contains(r#"aplomb_request_deadline_exceeded_total{target="api",verb="get",resource="configmaps"} 1"#),
+        "{text}"
+    );
     assert!(
         text.contains(r#"rest_client_requests_total{code="<error>",method="GET",host="api"} 1"#),
         "{text}"
@@ -221,18 +216,13 @@ async fn a_watch_lives_on_and_holds_no_slot() {
         >());
         Response::new(body.boxed_unsync())
     });
-    let request = Request::get("/api/v1/configmaps?watch=true")
-        .body(Vec::new())
-        .unwrap();
+    let request = Request::get("/api/v1/configmaps?watch=true").body(Vec::new()).unwrap();
     let mut stream = std::pin::pin!(server.client.request_stream(request).await.unwrap());
     assert_eq!(server.in_flight(), 0);
     let hour = Duration::from_secs(3600);
     let mut line = String::new();
     let read = futures::AsyncBufReadExt::read_line(&mut stream, &mut line);
-    assert!(
-        tokio::time::timeout(hour, read).await.is_err(),
-        "it is still open"
-    );
+    assert!(tokio::time::timeout(hour, read).await.is_err(), "it is still open");
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,21 +240,9 @@ async fn kind_that_is_not_ready_delays_only_its_readers() {
         async move { respond(answer.0, &[], &answer.1) }
     });
     let begin = Instant::now();
-    let first = Error::from(
-        server
-            .maps()
-            .list(&ListParams::default())
-            .await
-            .unwrap_err(),
-    );
+    let first = Error::from(server.maps().list(&ListParams::default()).await.unwrap_err());
     assert_eq!(first.until(), Some(begin + Duration::from_secs(5)));
-    let second = Error::from(
-        server
-            .maps()
-            .list(&ListParams::default())
-            .await
-            .unwrap_err(),
-    );
+    let second = Error::from(server.maps().list(&ListParams::default()).await.unwrap_err());
     assert_eq!(
         (second.class(), server.requests()),
         (ErrorClass::Throttled, 1),
@@ -316,10 +294,7 @@ async fn unavailable_server_is_called_once() {
     let server = Server::new(async |_| respond(503, &[], "down"));
     let begin = Instant::now();
     let error = Error::from(server.maps().get("a").await.unwrap_err());
-    assert_eq!(
-        (error.class(), server.requests()),
-        (ErrorClass::Unavailable, 1)
-    );
+    assert_eq!((error.class(), server.requests()), (ErrorClass::Unavailable, 1));
     assert_eq!(begin.elapsed(), Duration::ZERO);
 }
 

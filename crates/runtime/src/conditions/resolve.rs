@@ -50,13 +50,9 @@ pub fn resolve_conditions(
         PassOutcome::Failed(error) if error.class() == ErrorClass::Conflict => return None,
         PassOutcome::Failed(error) => apply_error(&mut wishes, error),
         PassOutcome::Quarantined(error) => {
-            let message =
-                format!("reconcile keeps failing; stopped until the spec changes: {error}");
+            let message = format!("reconcile keeps failing; stopped until the spec changes: {error}");
             // The object is not checked any more, so an earlier Ready=True may not hold now.
-            if wishes
-                .get(READY)
-                .is_none_or(|it| it.status == ConditionStatus::True)
-            {
+            if wishes.get(READY).is_none_or(|it| it.status == ConditionStatus::True) {
                 wishes.set(Condition::new_unknown(READY, "Quarantined", &*message));
             }
             wishes.set(Condition::new_true(STALLED, "Quarantined", message));
@@ -78,16 +74,10 @@ fn apply_action(wishes: &mut ConditionChanges, verdict: &Action, was: Option<Con
     let silent = wishes.get(READY).is_none();
     match verdict {
         Action::Done if silent => {
-            wishes.set(Condition::new_true(
-                READY,
-                "Settled",
-                "the object matches its spec",
-            ));
+            wishes.set(Condition::new_true(READY, "Settled", "the object matches its spec"));
         }
         // More work follows, so the object is not ready because of this outcome; an earlier True stays.
-        Action::RequeueAfter(_) if silent && was != Some(ConditionStatus::True) => {
-            wishes.set(initial_ready())
-        }
+        Action::RequeueAfter(_) if silent && was != Some(ConditionStatus::True) => wishes.set(initial_ready()),
         Action::Done | Action::RequeueAfter(_) => {}
         Action::Blocked { reason, message } => {
             wishes.set(Condition::new_false(READY, reason, message));

@@ -20,17 +20,11 @@ fn single_change(condition: Condition) -> ConditionChanges {
 }
 
 fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
-    conditions
-        .iter()
-        .find(|condition| condition["type"] == kind)
+    conditions.iter().find(|condition| condition["type"] == kind)
 }
 
 /// The conditions after a pass that ended with `outcome`.
-fn resolve_and_merge(
-    existing: &[Value],
-    said: &ConditionChanges,
-    outcome: PassOutcome<'_>,
-) -> Vec<Value> {
+fn resolve_and_merge(existing: &[Value], said: &ConditionChanges, outcome: PassOutcome<'_>) -> Vec<Value> {
     let was = find(existing, READY).and_then(|it| ConditionStatus::parse(it["status"].as_str()?));
     match resolve_conditions(said, outcome, was) {
         Some(wishes) => merge_conditions(existing, &wishes, Some(2), at(60)),
@@ -87,18 +81,10 @@ fn done_is_ready_unless_the_reconcile_set_ready() {
 #[test]
 fn requeue_does_not_set_unproven_ready() {
     let recheck = Action::RequeueAfter(Duration::from_secs(5));
-    let fresh = resolve_and_merge(
-        &[],
-        &ConditionChanges::default(),
-        PassOutcome::Action(&recheck),
-    );
+    let fresh = resolve_and_merge(&[], &ConditionChanges::default(), PassOutcome::Action(&recheck));
     assert_eq!(find(&fresh, READY).expect("Ready")["status"], "Unknown");
     assert_eq!(
-        resolve_and_merge(
-            &ready(),
-            &ConditionChanges::default(),
-            PassOutcome::Action(&recheck)
-        ),
+        resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Action(&recheck)),
         ready()
     );
 }
@@ -125,21 +111,14 @@ fn pushback_leaves_ready_as_last_proven() {
         ErrorClass::Fault,
     ] {
         let error = failed(class);
-        let now = resolve_and_merge(
-            &ready(),
-            &ConditionChanges::default(),
-            PassOutcome::Failed(&error),
-        );
+        let now = resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Failed(&error));
         assert_eq!(find(&now, READY), Some(&ready()[0]), "{class:?}");
         let reconciling = find(&now, RECONCILING).expect("Reconciling");
         assert_eq!(
             (&reconciling["status"], &reconciling["reason"]),
             (&json!("True"), &json!(class.as_str()))
         );
-        assert!(
-            !reconciling["message"].to_string().contains("attempt"),
-            "{reconciling}"
-        );
+        assert!(!reconciling["message"].to_string().contains("attempt"), "{reconciling}");
     }
 }
 
@@ -147,11 +126,7 @@ fn pushback_leaves_ready_as_last_proven() {
 fn refusal_is_shown_with_its_message() {
     let words = "configmaps \"a\" is forbidden: exceeded quota: few";
     let error = Error::new(ErrorClass::Forbidden, words);
-    let now = resolve_and_merge(
-        &ready(),
-        &ConditionChanges::default(),
-        PassOutcome::Failed(&error),
-    );
+    let now = resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Failed(&error));
     assert_eq!(find(&now, READY), Some(&ready()[0]));
     let reconciling = find(&now, RECONCILING).expect("Reconciling");
     assert_eq!(reconciling["reason"], "Forbidden");
@@ -174,22 +149,11 @@ fn invalid_spec_is_stalled_and_not_ready() {
     let rejected = Action::reject("BadPort", "spec.port must be below 65536");
     for class in [ErrorClass::Invalid, ErrorClass::Exists] {
         let error = failed(class);
-        let now = resolve_and_merge(
-            &ready(),
-            &ConditionChanges::default(),
-            PassOutcome::Failed(&error),
-        );
-        assert_eq!(
-            find(&now, STALLED).expect("Stalled")["reason"],
-            class.as_str()
-        );
+        let now = resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Failed(&error));
+        assert_eq!(find(&now, STALLED).expect("Stalled")["reason"], class.as_str());
         assert_eq!(find(&now, READY).expect("Ready")["status"], "False");
     }
-    let now = resolve_and_merge(
-        &ready(),
-        &ConditionChanges::default(),
-        PassOutcome::Action(&rejected),
-    );
+    let now = resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Action(&rejected));
     assert_eq!(
         find(&now, STALLED).expect("Stalled")["message"],
         "spec.port must be below 65536"
@@ -200,34 +164,16 @@ fn invalid_spec_is_stalled_and_not_ready() {
 #[test]
 fn a_quarantine_stalls_and_a_later_success_clears_it() {
     let error = failed(ErrorClass::Fault);
-    let now = resolve_and_merge(
-        &ready(),
-        &ConditionChanges::default(),
-        PassOutcome::Quarantined(&error),
-    );
-    assert_eq!(
-        find(&now, STALLED).expect("Stalled")["reason"],
-        "Quarantined"
-    );
-    let later = resolve_and_merge(
-        &now,
-        &ConditionChanges::default(),
-        PassOutcome::Action(&Action::Done),
-    );
-    assert_eq!(
-        (find(&later, STALLED), find(&later, RECONCILING)),
-        (None, None)
-    );
+    let now = resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Quarantined(&error));
+    assert_eq!(find(&now, STALLED).expect("Stalled")["reason"], "Quarantined");
+    let later = resolve_and_merge(&now, &ConditionChanges::default(), PassOutcome::Action(&Action::Done));
+    assert_eq!((find(&later, STALLED), find(&later, RECONCILING)), (None, None));
 }
 
 #[test]
 fn blocked_is_not_ready_with_its_reason() {
     let blocked = Action::blocked("NoSecret", "Secret team/key does not exist");
-    let now = resolve_and_merge(
-        &ready(),
-        &ConditionChanges::default(),
-        PassOutcome::Action(&blocked),
-    );
+    let now = resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Action(&blocked));
     let ready = find(&now, READY).expect("Ready");
     assert_eq!(
         (&ready["status"], &ready["reason"]),
@@ -239,10 +185,7 @@ fn blocked_is_not_ready_with_its_reason() {
 #[test]
 fn invalid_reason_is_sanitized() {
     assert_eq!(Condition::new_true("X", "", "").reason, "Reason");
-    assert_eq!(
-        Condition::new_true("X", "no such thing!", "").reason,
-        "nosuchthing"
-    );
+    assert_eq!(Condition::new_true("X", "no such thing!", "").reason, "nosuchthing");
     assert_eq!(Condition::new_true("X", "404", "").reason, "Reason404");
 }
 
@@ -262,11 +205,7 @@ fn any_outcome() -> impl Strategy<Value = (Option<Action>, ErrorClass, bool)> {
         Just(Some(Action::reject("R", "r"))),
         Just(None),
     ];
-    (
-        verdicts,
-        proptest::sample::select(&ErrorClass::ALL[..]),
-        any::<bool>(),
-    )
+    (verdicts, proptest::sample::select(&ErrorClass::ALL[..]), any::<bool>())
 }
 
 proptest! {

@@ -75,11 +75,7 @@ impl<C: Kind> WrittenCache for Cache<C> {
     }
 }
 
-async fn refresh_from_server<C: Kind>(
-    cache: Cache<C>,
-    client: kube::Client,
-    key: ObjectKey,
-) -> Result<()> {
+async fn refresh_from_server<C: Kind>(cache: Cache<C>, client: kube::Client, key: ObjectKey) -> Result<()> {
     let resource = ApiResource::erase::<C>(&());
     let api: Api<DynamicObject> = match &key.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),

@@ -90,9 +90,7 @@ impl ConflictWait {
             return self.met;
         }
         // At most half of the limit is reserved for the pass: a slower pass cannot meet the limit anyway.
-        let margin = (self.took * 3 / 2)
-            .min(patience.limit / 2)
-            .max(patience.limit / 20);
+        let margin = (self.took * 3 / 2).min(patience.limit / 2).max(patience.limit / 20);
         let latest = self.met + (patience.limit - margin);
         match self.passed {
             None => (self.met + self.read_delay(patience)).min(latest),
@@ -125,13 +123,7 @@ mod tests {
     }
 
     fn contest(streak: u32) -> ConflictWait {
-        ConflictWait::new(
-            None,
-            Some(ResourceVersion::Number(5)),
-            streak,
-            ms(100),
-            ms(60),
-        )
+        ConflictWait::new(None, Some(ResourceVersion::Number(5)), streak, ms(100), ms(60))
     }
 
     #[test]
@@ -170,10 +162,7 @@ mod tests {
     fn the_write_lands_within_the_limit_whatever_the_pass_takes() {
         for took in [0, 1, 60, 200, 333] {
             let contest = ConflictWait::new(None, None, 3, ms(0), ms(took));
-            assert!(
-                contest.resume_at(PATIENCE) + ms(took) <= PATIENCE.limit,
-                "{took}"
-            );
+            assert!(contest.resume_at(PATIENCE) + ms(took) <= PATIENCE.limit, "{took}");
         }
     }
 }

@@ -39,16 +39,14 @@ impl ConflictWaits {
         if let Some(object) = &contest.object {
             self.by_object.insert((object.clone(), key.clone()));
         }
-        self.by_end
-            .insert((contest.resume_at(self.patience), key.clone()));
+        self.by_end.insert((contest.resume_at(self.patience), key.clone()));
         self.by_key.insert(key, contest);
     }
 
     /// `key` runs again, or its object was deleted.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<ConflictWait> {
         let contest = self.by_key.remove(key)?;
-        self.by_end
-            .remove(&(contest.resume_at(self.patience), key.clone()));
+        self.by_end.remove(&(contest.resume_at(self.patience), key.clone()));
         if let Some(object) = &contest.object {
             self.by_object.remove(&(object.clone(), key.clone()));
         }

@@ -26,23 +26,13 @@ use crate::watch::Scope;
 
 /// A kind that a controller reconciles or writes: any typed resource, built in or custom.
 pub trait Kind:
-    Resource<DynamicType = (), Scope: 'static>
-    + DeserializeOwned
-    + Serialize
-    + Clone
-    + Send
-    + Sync
-    + 'static
+    Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Serialize + Clone + Send + Sync + 'static
 {
 }
 
-impl<K> Kind for K where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone + Send + Sync + 'static
-{
-}
+impl<K> Kind for K where K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + Clone + Send + Sync + 'static {}
 
-pub(crate) type ReconcileFn<K> =
-    Arc<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
+pub(crate) type ReconcileFn<K> = Arc<dyn Fn(Arc<K>, Context<K>) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
 
 type Input<K> = Box<dyn FnOnce(&mut EventHandlers<'_, K>) + Send>;
 
@@ -108,8 +98,7 @@ impl<K: Kind> Controller<K> {
     /// namespace is the controller's own.
     #[must_use]
     pub fn owns_in<C: Kind>(mut self, scope: Scope, lens: Predicate<C>) -> Self {
-        self.inputs
-            .push(Box::new(|wiring| wiring.watch_owned(scope, lens)));
+        self.inputs.push(Box::new(|wiring| wiring.watch_owned(scope, lens)));
         self
     }
 

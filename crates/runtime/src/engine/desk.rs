@@ -138,16 +138,9 @@ impl WorkQueue {
     }
 
     /// A cache shows `object` at `version`: ends the waits of keys that lost on it, and returns them.
-    pub(crate) fn observed_version(
-        &self,
-        object: &ObjectRef,
-        version: &ResourceVersion,
-    ) -> Vec<ObjectKey> {
+    pub(crate) fn observed_version(&self, object: &ObjectRef, version: &ResourceVersion) -> Vec<ObjectKey> {
         let now = self.now();
-        let settled = self
-            .lock()
-            .conflict_waits
-            .observed_version(object, version, now);
+        let settled = self.lock().conflict_waits.observed_version(object, version, now);
         self.wake.notify_one();
         settled
     }
@@ -237,10 +230,7 @@ impl WorkQueue {
     pub(crate) async fn wait_for_work(&self) {
         let due = {
             let state = self.lock();
-            let moments = [
-                state.conflict_waits.next_end(),
-                state.queue.next_due(self.now()),
-            ];
+            let moments = [state.conflict_waits.next_end(), state.queue.next_due(self.now())];
             moments.into_iter().flatten().min()
         };
         match due {
@@ -274,10 +264,7 @@ impl WorkQueue {
     }
 
     /// Reads the queue, for metrics and the state page.
-    pub(crate) fn with_queue<T>(
-        &self,
-        look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T,
-    ) -> T {
+    pub(crate) fn with_queue<T>(&self, look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T) -> T {
         let now = self.now();
         look(&self.lock().queue, now)
     }

@@ -108,8 +108,7 @@ impl RetryState {
         facts: RunStats,
         options: &ControllerOptions,
     ) -> RetryDecision {
-        let conflict =
-            matches!(outcome, RunResult::Failed(error) if error.class() == ErrorClass::Conflict);
+        let conflict = matches!(outcome, RunResult::Failed(error) if error.class() == ErrorClass::Conflict);
         if facts.has_written {
             // A pass that writes one object and loses on another has still lost.
             self.conflicts = if conflict { self.conflicts } else { 0 };
@@ -126,9 +125,7 @@ impl RetryState {
                 RetryDecision::new(self.next_run(verdict, facts.now, options))
             }
             RunResult::Failed(error) if conflict => self.after_conflict(error, facts, options),
-            RunResult::Failed(error) => {
-                RetryDecision::new(self.after_failure(error.class(), facts, options))
-            }
+            RunResult::Failed(error) => RetryDecision::new(self.after_failure(error.class(), facts, options)),
         }
     }
 
@@ -159,12 +156,7 @@ impl RetryState {
         now + Duration::from_nanos(u64::try_from(every - since).unwrap_or(u64::MAX))
     }
 
-    fn after_conflict(
-        &mut self,
-        error: &Error,
-        facts: RunStats,
-        options: &ControllerOptions,
-    ) -> RetryDecision {
+    fn after_conflict(&mut self, error: &Error, facts: RunStats, options: &ControllerOptions) -> RetryDecision {
         self.conflicts += 1;
         let (object, read) = match error.object() {
             Some((object, read)) => (Some(object.clone()), read.clone()),
@@ -182,12 +174,7 @@ impl RetryState {
         }
     }
 
-    fn after_failure(
-        &mut self,
-        class: ErrorClass,
-        facts: RunStats,
-        options: &ControllerOptions,
-    ) -> NextRun {
+    fn after_failure(&mut self, class: ErrorClass, facts: RunStats, options: &ControllerOptions) -> NextRun {
         let mut due = self
             .backoff
             .record_failure(class, facts.cause, facts.now, &mut self.rng);
@@ -263,11 +250,7 @@ mod tests {
         let (mut history, options) = (history(), ControllerOptions::default());
         for number in 0..1_000 {
             let now = secs(number);
-            let sequel = history.after_run(
-                &failed(ErrorClass::Conflict),
-                facts(RunCause::Due, now),
-                &options,
-            );
+            let sequel = history.after_run(&failed(ErrorClass::Conflict), facts(RunCause::Due, now), &options);
             assert!(sequel.conflict_wait.is_some());
             assert!(due(&sequel) <= now + options.conflict.limit);
         }
@@ -287,11 +270,7 @@ mod tests {
             facts(RunCause::Due, secs(1)),
             &options,
         );
-        history.after_run(
-            &failed(ErrorClass::Conflict),
-            facts(RunCause::Due, secs(2)),
-            &options,
-        );
+        history.after_run(&failed(ErrorClass::Conflict), facts(RunCause::Due, secs(2)), &options);
         assert_eq!(history.consecutive_failures(ErrorClass::Unavailable), 1);
     }
 
@@ -299,18 +278,10 @@ mod tests {
     fn a_quarantine_is_not_prolonged_by_events_and_ends_with_a_success() {
         let (mut history, options) = (history(), ControllerOptions::default());
         for number in 1..=5 {
-            history.after_run(
-                &failed(ErrorClass::Fault),
-                facts(RunCause::Due, secs(number)),
-                &options,
-            );
+            history.after_run(&failed(ErrorClass::Fault), facts(RunCause::Due, secs(number)), &options);
         }
         assert!(history.is_quarantined(secs(6)));
-        let sequel = history.after_run(
-            &failed(ErrorClass::Fault),
-            facts(RunCause::Event, secs(100)),
-            &options,
-        );
+        let sequel = history.after_run(&failed(ErrorClass::Fault), facts(RunCause::Event, secs(100)), &options);
         assert_eq!(due(&sequel), secs(5) + options.quarantine);
         history.after_run(
             &RunResult::Ended(Action::Done),

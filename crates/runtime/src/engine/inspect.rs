@@ -7,9 +7,7 @@ use tokio::time::Instant;
 
 use super::controller::Kind;
 use super::run::Reconciler;
-use crate::admin::{
-    self, DebugState, EngineInspector, KindCounters, Readiness, TaskState, WatchHealth,
-};
+use crate::admin::{self, DebugState, EngineInspector, KindCounters, Readiness, TaskState, WatchHealth};
 use crate::informer::InformerSet;
 use crate::journal::Journal;
 use crate::leadership::LeaderElector;
@@ -51,20 +49,14 @@ impl EngineInspector for EngineProcess {
         let others = others.iter().map(|budget| budget.snapshot());
         DebugState {
             uptime: self.started.elapsed().as_secs_f64(),
-            controllers: self
-                .controllers
-                .iter()
-                .map(|one| one.inspect(open))
-                .collect(),
+            controllers: self.controllers.iter().map(|one| one.inspect(open)).collect(),
             watches: self
                 .informers
                 .states()
                 .iter()
                 .map(|one| WatchHealth::from_informer(one, one.required))
                 .collect(),
-            budgets: std::iter::once(self.api_limiter.snapshot())
-                .chain(others)
-                .collect(),
+            budgets: std::iter::once(self.api_limiter.snapshot()).chain(others).collect(),
             leases: self.lease.iter().map(LeaderElector::status).collect(),
             tasks: dead
                 .map(|line| TaskState {
@@ -107,9 +99,7 @@ fn kind_counters(telemetry: &Telemetry, kind: String) -> KindCounters {
     let events = |result| telemetry.watch.events(&kind, result);
     let writes = |result| {
         let verbs = writer::VERBS.into_iter();
-        verbs
-            .map(|verb| telemetry.writes.writes(&kind, verb, result))
-            .sum()
+        verbs.map(|verb| telemetry.writes.writes(&kind, verb, result)).sum()
     };
     KindCounters {
         events_passed: events(EventResult::Passed) + events(EventResult::Unreadable),
@@ -144,9 +134,7 @@ impl<K: Kind> InspectController for Reconciler<K> {
     }
 
     fn update_metrics(&self) {
-        self.queue.with_queue(|queue, now| {
-            self.telemetry
-                .emit(QueueLevels::from_queue(&self.label, queue, now))
-        });
+        self.queue
+            .with_queue(|queue, now| self.telemetry.emit(QueueLevels::from_queue(&self.label, queue, now)));
     }
 }

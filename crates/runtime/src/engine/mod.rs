@@ -156,8 +156,7 @@ impl Engine {
     /// Adds a controller.
     #[must_use]
     pub fn controller<K: Kind>(mut self, controller: Controller<K>) -> Self {
-        self.controllers
-            .push(Box::new(move |parts| parts.install(controller)));
+        self.controllers.push(Box::new(move |parts| parts.install(controller)));
         self
     }
 
@@ -184,11 +183,7 @@ impl Engine {
     /// A watch was not ready in time, or the admin address is in use.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let mut parts = EngineParts::new(&self.name, self.client, self.settings)?;
-        let installed: Vec<_> = self
-            .controllers
-            .into_iter()
-            .map(|install| install(&parts))
-            .collect();
+        let installed: Vec<_> = self.controllers.into_iter().map(|install| install(&parts)).collect();
         let mut standing = parts.start(&installed).await?;
         tokio::pin!(shutdown);
         tokio::select! { biased;

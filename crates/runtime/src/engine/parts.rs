@@ -56,9 +56,8 @@ impl EngineParts {
     pub(crate) fn new(name: &str, client: kube::Client, settings: EngineSettings) -> Result<Self> {
         let (telemetry, clock) = (settings.telemetry.clone(), settings.clock.clone());
         let server = settings.api_limits.clone();
-        let server = server.unwrap_or_else(|| {
-            ratelimit::ApiServerLimits::new(&settings.api_limit_config, &telemetry, &clock)
-        });
+        let server =
+            server.unwrap_or_else(|| ratelimit::ApiServerLimits::new(&settings.api_limit_config, &telemetry, &clock));
         let gated = |limiter: RateLimiter, client: kube::Client| {
             let mut limits = ClientLimits::new(limiter, telemetry.clone());
             limits.request_deadline = settings.request_deadline;
@@ -71,8 +70,7 @@ impl EngineParts {
             controller: name.to_owned(),
             instance: settings.instance(name),
         };
-        let (recorder, publisher) =
-            EventRecorder::new(client.clone(), reporter, telemetry.clone(), clock.clone());
+        let (recorder, publisher) = EventRecorder::new(client.clone(), reporter, telemetry.clone(), clock.clone());
         let (fence, lease, leading) = leadership(&settings, &renewals, &telemetry)?;
         Ok(Self {
             tasks: settings.tasks.clone().unwrap_or_else(Tasks::on_runtime),
@@ -156,11 +154,7 @@ impl EngineParts {
     }
 
     /// The work queue of a controller.
-    fn work_queue<K: Kind>(
-        &self,
-        controller: &'static str,
-        options: ControllerOptions,
-    ) -> Arc<WorkQueue> {
+    fn work_queue<K: Kind>(&self, controller: &'static str, options: ControllerOptions) -> Arc<WorkQueue> {
         let books = QueueLog {
             kind: kind_name::<K>().into(),
             controller: controller.into(),
@@ -193,10 +187,7 @@ impl EngineParts {
     }
 
     /// Starts everything but the work. The returned handles must be kept until the end.
-    pub(crate) async fn start(
-        &mut self,
-        installed: &[InstalledController],
-    ) -> Result<Vec<TaskHandle<()>>> {
+    pub(crate) async fn start(&mut self, installed: &[InstalledController]) -> Result<Vec<TaskHandle<()>>> {
         let mut standing = self.informers.start(&self.tasks);
         if let Some(publisher) = self.publisher.take() {
             let run = publisher.run(self.final_stop.clone());
@@ -213,10 +204,7 @@ impl EngineParts {
     /// act yet would keep the lease from one that can.
     pub(crate) fn start_election(&self) -> Option<TaskHandle<()>> {
         let lease = self.lease.as_ref()?;
-        Some(
-            self.tasks
-                .spawn_critical("lease", lease.run(self.final_stop.clone())),
-        )
+        Some(self.tasks.spawn_critical("lease", lease.run(self.final_stop.clone())))
     }
 
     /// Adds this engine to the registry for as long as it runs.
@@ -243,15 +231,10 @@ impl EngineParts {
     }
 
     async fn serve_admin(&self, address: std::net::SocketAddr) -> Result<TaskHandle<()>> {
-        let listener = TcpListener::bind(address).await.map_err(|error| {
-            Error::fault(format!(
-                "cannot listen on the admin address {address}: {error}"
-            ))
-        })?;
-        let (router, over) = (
-            self.settings.admin_registry.router(),
-            self.final_stop.clone(),
-        );
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| Error::fault(format!("cannot listen on the admin address {address}: {error}")))?;
+        let (router, over) = (self.settings.admin_registry.router(), self.final_stop.clone());
         Ok(self.tasks.spawn(async move {
             if let Err(error) = admin::serve(listener, router, over).await {
                 tracing::error!(%error, "Admin server stopped");
@@ -266,11 +249,7 @@ impl EngineParts {
     }
 
     /// Starts the work of one controller.
-    pub(crate) fn start_workers(
-        &self,
-        controller: InstalledController,
-        stop: &CancellationToken,
-    ) -> TaskHandle<()> {
+    pub(crate) fn start_workers(&self, controller: InstalledController, stop: &CancellationToken) -> TaskHandle<()> {
         let leading = match controller.without_leader_election {
             // The receiver keeps its value after the sender is dropped.
             true => watch::Sender::new(true).subscribe(),
@@ -302,18 +281,10 @@ impl EngineParts {
 
 type Leadership = (Fence, Option<LeaderElector>, watch::Receiver<bool>);
 
-fn leadership(
-    settings: &EngineSettings,
-    client: &kube::Client,
-    telemetry: &Telemetry,
-) -> Result<Leadership> {
+fn leadership(settings: &EngineSettings, client: &kube::Client, telemetry: &Telemetry) -> Result<Leadership> {
     let Some(config) = settings.lease.clone() else {
         // The receiver keeps its value after the sender is dropped.
-        return Ok((
-            Fence::always_open(),
-            None,
-            watch::Sender::new(true).subscribe(),
-        ));
+        return Ok((Fence::always_open(), None, watch::Sender::new(true).subscribe()));
     };
     let fence = Fence::closed();
     let lease = LeaderElector::new(

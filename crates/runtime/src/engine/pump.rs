@@ -28,9 +28,7 @@ pub(crate) async fn run_workers<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: Wo
     let mut slow = FuturesUnordered::new();
     loop {
         let leading = *terms.leading.borrow_and_update();
-        let full = |quick: usize, slow: usize| {
-            quick >= workers || quick + slow >= workers * MAX_WORKER_FACTOR
-        };
+        let full = |quick: usize, slow: usize| quick >= workers || quick + slow >= workers * MAX_WORKER_FACTOR;
         while leading && !full(quick.len(), slow.len()) {
             let Some(work) = crew.queue.pop_key() else {
                 break;

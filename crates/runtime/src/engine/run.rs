@@ -156,9 +156,7 @@ impl<K: Kind> Reconciler<K> {
     /// with it: recreating one would delay the deletion.
     fn is_released(&self, object: &K) -> bool {
         Resource::meta(object).deletion_timestamp.is_some()
-            && self
-                .owner(object)
-                .is_ok_and(|owner| owner.is_released_by(self.name))
+            && self.owner(object).is_ok_and(|owner| owner.is_released_by(self.name))
     }
 
     fn owner(&self, object: &K) -> Result<PassOwner> {
@@ -183,13 +181,7 @@ impl<K: Kind> Reconciler<K> {
         }))
     }
 
-    async fn reconcile(
-        &self,
-        object: &Arc<K>,
-        cx: &Context<K>,
-        key: &ObjectKey,
-        deadline: Instant,
-    ) -> Result<Action> {
+    async fn reconcile(&self, object: &Arc<K>, cx: &Context<K>, key: &ObjectKey, deadline: Instant) -> Result<Action> {
         self.queue.record(key, JournalEntry::Started);
         let reconcile = &self.reconcile;
         // Called inside the caught future: a reconcile may panic before it returns one.
@@ -224,12 +216,7 @@ impl<K: Kind> Reconciler<K> {
     }
 
     /// The one status write of the pass.
-    async fn write_status(
-        &self,
-        cx: &Context<K>,
-        key: &ObjectKey,
-        result: &Result<Action>,
-    ) -> Result<()> {
+    async fn write_status(&self, cx: &Context<K>, key: &ObjectKey, result: &Result<Action>) -> Result<()> {
         if let Err(error) = result {
             self.publish_warning(cx, error);
         }
@@ -265,20 +252,14 @@ impl<K: Kind> Reconciler<K> {
         let RunResult::Failed(error) = outcome else {
             return;
         };
-        let Some((object, _)) = error
-            .object()
-            .filter(|_| error.class() == ErrorClass::Conflict)
-        else {
+        let Some((object, _)) = error.object().filter(|_| error.class() == ErrorClass::Conflict) else {
             return;
         };
         let newest = self.caches.newest(object).unwrap_or_default();
         let Some(version) = newest["metadata"]["resourceVersion"].as_str() else {
             return;
         };
-        for key in self
-            .queue
-            .observed_version(object, &ResourceVersion::parse(version))
-        {
+        for key in self.queue.observed_version(object, &ResourceVersion::parse(version)) {
             self.record_conflict(&key, object);
         }
     }
@@ -293,34 +274,22 @@ impl<K: Kind> Reconciler<K> {
             winner: winner.as_deref(),
         });
         let object = object.clone();
-        self.queue
-            .record(key, JournalEntry::Conflict { object, winner });
+        self.queue.record(key, JournalEntry::Conflict { object, winner });
     }
 
-    fn emit_run_ended(
-        &self,
-        work: &WorkItem,
-        reasons: &[RunReason],
-        outcome: &RunResult,
-        took: Duration,
-    ) {
+    fn emit_run_ended(&self, work: &WorkItem, reasons: &[RunReason], outcome: &RunResult, took: Duration) {
         let key = &work.dispatch.key;
         let (said, in_a_row) = match outcome {
             RunResult::Gone => (RunOutcome::Gone, 0),
             RunResult::Ended(verdict) => {
-                self.queue
-                    .record(key, JournalEntry::Ended(verdict.as_str()));
+                self.queue.record(key, JournalEntry::Ended(verdict.as_str()));
                 (RunOutcome::Ended(verdict), 0)
             }
             RunResult::Failed(error) => {
                 let class = error.class();
                 let message = error.to_string();
-                self.queue
-                    .record(key, JournalEntry::Pushback { class, message });
-                (
-                    RunOutcome::Failed(error),
-                    self.queue.consecutive_failures(key, class),
-                )
+                self.queue.record(key, JournalEntry::Pushback { class, message });
+                (RunOutcome::Failed(error), self.queue.consecutive_failures(key, class))
             }
         };
         self.telemetry.emit(telemetry::RunEnded {

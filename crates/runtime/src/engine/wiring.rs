@@ -62,9 +62,7 @@ impl<K: Kind> EventHandlers<'_, K> {
                         desk.push(&event.key(), Lane::Edit, reason);
                     }
                 }
-                CacheEvent::Unreadable { .. } => {
-                    desk.push(&event.key(), Lane::Edit, RunReason::Changed)
-                }
+                CacheEvent::Unreadable { .. } => desk.push(&event.key(), Lane::Edit, RunReason::Changed),
                 CacheEvent::Deleted { .. } => {
                     desk.remove(&event.key());
                     farewell(&event.key());
@@ -208,16 +206,10 @@ fn is_handled<K: Kind>(object: &K) -> bool {
 /// is the same owner.
 fn owner_key<K: Kind>(child: &MetaRef<'_>) -> Option<ObjectKey> {
     let owner = child.controller()?;
-    let group = owner
-        .api_version
-        .rsplit_once('/')
-        .map_or("", |(group, _)| group);
+    let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     if owner.kind != K::kind(&()) || group != K::group(&()) {
         return None;
     }
     let namespaced = TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>();
-    Some(ObjectKey::new(
-        child.namespace.filter(|_| namespaced),
-        &owner.name,
-    ))
+    Some(ObjectKey::new(child.namespace.filter(|_| namespaced), &owner.name))
 }

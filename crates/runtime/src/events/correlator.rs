@@ -106,11 +106,7 @@ impl EventCorrelator {
         let event = truncate_event(event);
         let same = EventIdentity {
             regarding: ObjectIdentity::from_reference(&event.regarding),
-            related: event
-                .note
-                .related
-                .as_ref()
-                .map(ObjectIdentity::from_reference),
+            related: event.note.related.as_ref().map(ObjectIdentity::from_reference),
             severity: event.note.severity,
             reason: event.note.reason.clone(),
             action: event.note.action.clone(),
@@ -129,18 +125,11 @@ impl EventCorrelator {
             written: now,
             unwritten: false,
         };
-        EventDecision::Write(Box::new(
-            self.series.get_or_insert(&same, new).object.clone(),
-        ))
+        EventDecision::Write(Box::new(self.series.get_or_insert(&same, new).object.clone()))
     }
 
     /// Counts a repeated Event.
-    fn count_repeat(
-        &mut self,
-        same: &EventIdentity,
-        now: Duration,
-        wall: Timestamp,
-    ) -> Option<EventDecision> {
+    fn count_repeat(&mut self, same: &EventIdentity, now: Duration, wall: Timestamp) -> Option<EventDecision> {
         let known = self.series.get(same)?;
         let due = known.object.series.is_none() || now >= known.written + SERIES_REFRESH;
         let write = due && self.take_token(&same.regarding, now);
@@ -194,10 +183,7 @@ impl EventCorrelator {
 
     /// Whether one more Event about this object may be written.
     fn take_token(&mut self, whom: &ObjectIdentity, now: Duration) -> bool {
-        let full = || EventBucket {
-            tokens: BURST,
-            at: now,
-        };
+        let full = || EventBucket { tokens: BURST, at: now };
         let bucket = self.buckets.get_or_insert(whom, full);
         let earned = (now - bucket.at).as_secs_f64() / REFILL.as_secs_f64();
         bucket.tokens = (bucket.tokens + earned).min(BURST);
@@ -246,8 +232,7 @@ impl EventCorrelator {
         ];
         let suffix = format!(".{:016x}", digest(&parts));
         let of = event.regarding.name.as_deref().unwrap_or_default();
-        let allowed =
-            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
         let name: String = of
             .chars()
             .map(|c| c.to_ascii_lowercase())

@@ -55,9 +55,7 @@ fn repeated_event_costs_three_calls() {
     }
     assert_eq!(correlator.take_finished(at(459)), None);
     assert_eq!(correlator.next_due(), Some(at(460)));
-    let last = correlator
-        .take_finished(at(460))
-        .expect("what was counted is written");
+    let last = correlator.take_finished(at(460)).expect("what was counted is written");
     assert_eq!(last.series.expect("a series").count, 100);
     assert_eq!(correlator.next_due(), None);
     let anew = written(decide(&mut correlator, event("a", "done"), 461));
@@ -99,11 +97,7 @@ fn names_are_valid_unique_and_the_same_in_every_run() {
     let first = name("a", "one", &mut one);
     assert_eq!(first, name("a", "one", &mut two));
     assert_ne!(first, name("a", "two", &mut one));
-    let long = name(
-        &format!("{}.{}", "x".repeat(235), "y".repeat(17)),
-        "n",
-        &mut one,
-    );
+    let long = name(&format!("{}.{}", "x".repeat(235), "y".repeat(17)), "n", &mut one);
     assert!(long.len() <= NAME_LIMIT && !long.contains(".."), "{long}");
     let odd = name("System:node:", "n", &mut one);
     assert!(odd.starts_with("system-node."), "{odd}");

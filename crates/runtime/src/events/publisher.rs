@@ -116,9 +116,7 @@ impl EventPublisher {
                 Err(error) => error,
             };
             let reason = match error.class() {
-                ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => {
-                    "unavailable"
-                }
+                ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => "unavailable",
                 _ => "refused",
             };
             if reason == "refused" || attempt == MAX_ATTEMPTS || shutdown.is_cancelled() {
@@ -167,16 +165,10 @@ impl EventPublisher {
 
 async fn with_timeout<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
     let deadline = Instant::now() + CALL_TIMEOUT;
-    let scope = CallContext {
-        deadline,
-        lane: EVENTS,
-    };
+    let scope = CallContext { deadline, lane: EVENTS };
     match scope.run(timeout_at(deadline, call)).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(Error::new(
-            ErrorClass::Unavailable,
-            "no response before the deadline",
-        )),
+        Err(_) => Err(Error::new(ErrorClass::Unavailable, "no response before the deadline")),
     }
 }
 

@@ -83,10 +83,7 @@ impl<T: View> Informer<T> {
                 CacheEvent::Unreadable { .. } => EventResult::Unreadable,
                 _ => sight.into(),
             };
-            telemetry.emit(EventSeen {
-                kind: &kind,
-                result,
-            });
+            telemetry.emit(EventSeen { kind: &kind, result });
             listener(event, sight);
         });
     }

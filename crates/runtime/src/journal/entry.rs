@@ -122,10 +122,7 @@ fn class_word<S: Serializer>(class: &ErrorClass, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(class.as_str())
 }
 
-fn version_text<S: Serializer>(
-    version: &Option<ResourceVersion>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn version_text<S: Serializer>(version: &Option<ResourceVersion>, serializer: S) -> Result<S::Ok, S::Error> {
     match version {
         Some(version) => serializer.collect_str(version),
         None => serializer.serialize_none(),

@@ -79,8 +79,7 @@ impl Journal {
     pub fn read(&self, object: &ObjectRef) -> Vec<JournalLine> {
         self.with_objects(|pages| {
             let page = pages.get(object);
-            page.map(|page| page.lines().cloned().collect())
-                .unwrap_or_default()
+            page.map(|page| page.lines().cloned().collect()).unwrap_or_default()
         })
     }
 
@@ -91,11 +90,7 @@ impl Journal {
     }
 
     fn with_objects<T>(&self, act: impl FnOnce(&mut LruMap<ObjectRef, ObjectJournal>) -> T) -> T {
-        act(&mut self
-            .0
-            .objects
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.objects.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -120,10 +115,7 @@ mod tests {
     }
 
     fn journal(lines: usize, objects: usize) -> Journal {
-        Journal::new(
-            JournalCapacity { lines, objects },
-            Clock::new(|| Timestamp::UNIX_EPOCH),
-        )
+        Journal::new(JournalCapacity { lines, objects }, Clock::new(|| Timestamp::UNIX_EPOCH))
     }
 
     fn pushback(text: &str) -> JournalEntry {
@@ -141,10 +133,7 @@ mod tests {
         }
         let lines = journal.read(&object("a"));
         let entries: Vec<_> = lines.into_iter().map(|line| line.entry).collect();
-        assert_eq!(
-            entries,
-            [JournalEntry::Ended("two"), JournalEntry::Ended("three")]
-        );
+        assert_eq!(entries, [JournalEntry::Ended("two"), JournalEntry::Ended("three")]);
     }
 
     #[test]
@@ -161,8 +150,7 @@ mod tests {
     fn a_long_text_is_cut_at_a_character() {
         let journal = journal(1, 1);
         journal.record(&object("a"), pushback(&"ä".repeat(TEXT_LIMIT)));
-        let JournalEntry::Pushback { message: text, .. } = &journal.read(&object("a"))[0].entry
-        else {
+        let JournalEntry::Pushback { message: text, .. } = &journal.read(&object("a"))[0].entry else {
             panic!("not a pushback");
         };
         assert!(text.len() <= TEXT_LIMIT + 3 && text.ends_with("ä..."));

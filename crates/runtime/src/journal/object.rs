@@ -31,9 +31,7 @@ impl ObjectJournal {
     fn evict_line(&mut self) {
         let half = self.lines.len() / 2;
         let routine = self.lines.iter().take(half);
-        let routine = routine
-            .map(|line| &line.entry)
-            .position(JournalEntry::is_routine);
+        let routine = routine.map(|line| &line.entry).position(JournalEntry::is_routine);
         self.lines.remove(routine.unwrap_or(0));
     }
 
@@ -86,11 +84,7 @@ impl JournalEntry {
         match (self, other) {
             (Self::Pushback { class: one, .. }, Self::Pushback { class: two, .. }) => one == two,
             (
-                Self::Wrote {
-                    verb,
-                    object,
-                    version,
-                },
+                Self::Wrote { verb, object, version },
                 Self::Wrote {
                     verb: other_verb,
                     object: other_object,
@@ -187,10 +181,7 @@ mod tests {
         }
         page.add(line(201, condition("True")), 16);
         assert!(page.lines().count() <= 16);
-        assert_eq!(
-            page.lines().next().map(|it| &it.entry),
-            Some(&condition("Unknown"))
-        );
+        assert_eq!(page.lines().next().map(|it| &it.entry), Some(&condition("Unknown")));
         let counted: u64 = conflicts(&page).iter().map(|(_, times)| times).sum();
         assert_eq!(counted, 200);
         assert!(page.lines.iter().is_sorted_by_key(|it| it.at));

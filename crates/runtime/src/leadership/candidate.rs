@@ -22,9 +22,7 @@ use super::{Shared, Stage};
 use crate::call_context::CallContext;
 use crate::error::{Error, ErrorClass, Result};
 use crate::ratelimit::api::LEASE;
-use crate::telemetry::{
-    LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath,
-};
+use crate::telemetry::{LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath};
 use crate::version::ResourceVersion;
 
 type Watch = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Object>>> + Send>>;
@@ -81,9 +79,7 @@ impl Candidate {
             }
             match self.election.next(self.now(), self.shared.clock.now()) {
                 ElectionStep::Read => self.read().await,
-                ElectionStep::Claim { record, replaces } => {
-                    self.write_claim(record, replaces).await
-                }
+                ElectionStep::Claim { record, replaces } => self.write_claim(record, replaces).await,
                 ElectionStep::Wait(until) => self.wait(until, shutdown).await,
             }
         }
@@ -117,8 +113,7 @@ impl Candidate {
             }
             _ => {}
         }
-        self.shared
-            .with_status(|status| status.leading = self.is_leading);
+        self.shared.with_status(|status| status.leading = self.is_leading);
     }
 
     fn start_leading(&mut self) {
@@ -176,9 +171,7 @@ impl Candidate {
 
     fn handle_watch_event(&mut self, event: Option<kube::Result<WatchEvent<Object>>>) {
         match event {
-            Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
-                self.observe_lease(lease)
-            }
+            Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => self.observe_lease(lease),
             Some(Ok(WatchEvent::Deleted(_))) => {
                 self.object = None;
                 self.watch = None;
@@ -208,10 +201,7 @@ impl Candidate {
         let read = shared.api.get_opt(&shared.config.name);
         match self.call(read).await {
             Ok(Some(lease)) => {
-                if self
-                    .election
-                    .check_rollback(&version_of(&lease), self.now())
-                {
+                if self.election.check_rollback(&version_of(&lease), self.now()) {
                     // It waits for versions that may never come.
                     self.watch = None;
                 }
@@ -225,18 +215,12 @@ impl Candidate {
         }
     }
 
-    async fn write_claim(
-        &mut self,
-        record: LeaderElectionRecord,
-        replaces: Option<ResourceVersion>,
-    ) {
+    async fn write_claim(&mut self, record: LeaderElectionRecord, replaces: Option<ResourceVersion>) {
         let create = replaces.is_none();
         match self.write(&record, replaces).await {
             Ok(lease) => self.observe_lease(lease),
             Err(error) => match error.class() {
-                ErrorClass::Conflict | ErrorClass::Exists => {
-                    self.election.record_claim_conflict(self.now())
-                }
+                ErrorClass::Conflict | ErrorClass::Exists => self.election.record_claim_conflict(self.now()),
                 ErrorClass::Missing if !create => {
                     self.object = None;
                     self.election.observe_absence(self.now());
@@ -246,11 +230,7 @@ impl Candidate {
         }
     }
 
-    async fn write(
-        &mut self,
-        record: &LeaderElectionRecord,
-        replaces: Option<ResourceVersion>,
-    ) -> Result<Object> {
+    async fn write(&mut self, record: &LeaderElectionRecord, replaces: Option<ResourceVersion>) -> Result<Object> {
         let shared = self.shared.clone();
         let (api, name, params) = (&shared.api, &shared.config.name, PostParams::default());
         let Some(version) = replaces else {
@@ -258,10 +238,7 @@ impl Candidate {
                 name: Some(name.clone()),
                 ..ObjectMeta::default()
             };
-            let mut lease = Object {
-                metadata,
-                spec: None,
-            };
+            let mut lease = Object { metadata, spec: None };
             record.write_to(&mut lease);
             annotate(&mut lease, &shared.config.annotations);
             return self.call(api.create(&params, &lease)).await;
@@ -280,16 +257,10 @@ impl Candidate {
         let limit = Instant::now() + self.shared.config.request_timeout();
         let lapse = self.election.held_until().filter(|_| self.is_leading);
         let deadline = lapse.map_or(limit, |lapse| limit.min(self.started + lapse));
-        let scope = CallContext {
-            deadline,
-            lane: LEASE,
-        };
+        let scope = CallContext { deadline, lane: LEASE };
         match scope.run(timeout_at(deadline, call)).await {
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(Error::new(
-                ErrorClass::Unavailable,
-                "no response before the deadline",
-            )),
+            Err(_) => Err(Error::new(ErrorClass::Unavailable, "no response before the deadline")),
         }
     }
 
@@ -346,9 +317,5 @@ fn annotate(lease: &mut Object, annotations: &BTreeMap<String, String>) {
         return;
     }
     let own = annotations.clone();
-    lease
-        .metadata
-        .annotations
-        .get_or_insert_default()
-        .extend(own);
+    lease.metadata.annotations.get_or_insert_default().extend(own);
 }

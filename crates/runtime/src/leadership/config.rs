@@ -65,9 +65,7 @@ impl LeaseConfig {
             "the duration must be whole seconds, at least one"
         } else if self.lease_duration <= self.renew_deadline {
             "the duration must be longer than the renewal deadline"
-        } else if self.renew_deadline <= self.retry_period.mul_f64(1.2)
-            || self.retry_period.is_zero()
-        {
+        } else if self.renew_deadline <= self.retry_period.mul_f64(1.2) || self.retry_period.is_zero() {
             "the renewal deadline must be longer than 1.2 times the retry period"
         } else {
             return Ok(());

@@ -97,8 +97,7 @@ impl ElectionState {
 
     /// Until when this replica may act, if it holds the lease.
     pub(crate) fn held_until(&self) -> Option<Duration> {
-        self.confirmed
-            .map(|sent| sent.at + self.config.renew_deadline)
+        self.confirmed.map(|sent| sent.at + self.config.renew_deadline)
     }
 
     /// How often the lease has changed hands.
@@ -130,8 +129,7 @@ impl ElectionState {
             return self.claim(now, wall);
         }
         // No renewal or event for too long: find out why with a read.
-        let read_at =
-            self.last_response_at + self.config.retry_period + self.config.retry_period / 4;
+        let read_at = self.last_response_at + self.config.retry_period + self.config.retry_period / 4;
         if self.is_own_record() {
             ElectionStep::Wait(claim_at)
         } else if now >= read_at {
@@ -145,12 +143,10 @@ impl ElectionState {
     fn next_claim_at(&self) -> Duration {
         match &self.view {
             LeaseObservation::Unknown | LeaseObservation::Absent => self.others_hold_until,
-            LeaseObservation::Present { record, .. } if self.is_own_record() => {
-                match self.confirmed {
-                    Some(sent) if record.holder.is_some() => sent.at + self.config.retry_period,
-                    _ => Duration::ZERO,
-                }
-            }
+            LeaseObservation::Present { record, .. } if self.is_own_record() => match self.confirmed {
+                Some(sent) if record.holder.is_some() => sent.at + self.config.retry_period,
+                _ => Duration::ZERO,
+            },
             LeaseObservation::Present { record, .. } => match record.holder {
                 Some(_) => self.observed_at + record.duration,
                 None => Duration::ZERO,
@@ -171,11 +167,7 @@ impl ElectionState {
             renewed: Some(stamp),
         };
         let mut replaces = None;
-        if let LeaseObservation::Present {
-            record: old,
-            version,
-        } = &self.view
-        {
+        if let LeaseObservation::Present { record: old, version } = &self.view {
             replaces = Some(version.clone());
             record.transitions = old.transitions.saturating_add(i32::from(!ours));
             if ours {
@@ -301,10 +293,7 @@ impl ElectionState {
 
     /// Releases the lease: this replica may not act any more. Returns the record to write so that another
     /// replica need not wait, if the lease is ours.
-    pub(crate) fn release(
-        &mut self,
-        wall: Timestamp,
-    ) -> Option<(LeaderElectionRecord, ResourceVersion)> {
+    pub(crate) fn release(&mut self, wall: Timestamp) -> Option<(LeaderElectionRecord, ResourceVersion)> {
         self.confirmed = None;
         let ours = self.is_own_record();
         let stamp = self.next_stamp(wall);

@@ -22,21 +22,16 @@ struct Plan {
 
 fn plans() -> impl Strategy<Value = Plan> {
     let clocks = prop::collection::vec((0.9..1.1_f64, -30_i64..30), 2..4);
-    (
-        any::<u64>(),
-        clocks,
-        0.0..0.5_f64,
-        0.0..0.01_f64,
-        0.0..0.002_f64,
-    )
-        .prop_map(|(seed, clocks, loss, pause, release)| Plan {
+    (any::<u64>(), clocks, 0.0..0.5_f64, 0.0..0.01_f64, 0.0..0.002_f64).prop_map(
+        |(seed, clocks, loss, pause, release)| Plan {
             seed,
             clocks,
             loss,
             pause,
             release,
             steps: 3000,
-        })
+        },
+    )
 }
 
 #[derive(Clone, Debug)]
@@ -193,11 +188,7 @@ impl Arena {
     fn send(&mut self, from: usize, request: Request) {
         self.serial += 1;
         let late = |arena: &mut Self| {
-            let slow = if arena.chance(arena.plan.loss) {
-                12_000
-            } else {
-                200
-            };
+            let slow = if arena.chance(arena.plan.loss) { 12_000 } else { 200 };
             Duration::from_millis(arena.rng.u64(0..slow))
         };
         let arrives = self.now + late(self);
@@ -222,8 +213,7 @@ impl Arena {
             return;
         }
         if self.chance(self.plan.pause) {
-            self.replicas[index].paused_until =
-                self.now + Duration::from_millis(self.rng.u64(0..40_000));
+            self.replicas[index].paused_until = self.now + Duration::from_millis(self.rng.u64(0..40_000));
             return;
         }
         if self.replicas[index].waiting.is_some() {
@@ -242,9 +232,7 @@ impl Arena {
         }
         match self.replicas[index].election.next(now, wall) {
             ElectionStep::Read => self.send(index, Request::Read),
-            ElectionStep::Claim { record, replaces } => {
-                self.send(index, Request::Write(record, replaces))
-            }
+            ElectionStep::Claim { record, replaces } => self.send(index, Request::Write(record, replaces)),
             ElectionStep::Wait(_) => {}
         }
     }
@@ -425,10 +413,7 @@ fn deleted_lease_does_not_shorten_the_hold_of_another_replica() {
     election.observe_record(held_by_another(), ResourceVersion::Number(3), at(100));
     election.observe_absence(at(101));
     let claims = |election: &mut ElectionState, now| {
-        matches!(
-            election.next(now, Timestamp::UNIX_EPOCH),
-            ElectionStep::Claim { .. }
-        )
+        matches!(election.next(now, Timestamp::UNIX_EPOCH), ElectionStep::Claim { .. })
     };
     assert!(!claims(&mut election, at(114)));
     assert!(claims(&mut election, at(115)));
@@ -443,10 +428,7 @@ fn a_claim_whose_answer_was_lost_counts_from_when_it_was_sent() {
     };
     election.record_failure(at(15));
     assert_eq!(election.held_until(), None);
-    assert_eq!(
-        election.next(at(17), Timestamp::UNIX_EPOCH),
-        ElectionStep::Read
-    );
+    assert_eq!(election.next(at(17), Timestamp::UNIX_EPOCH), ElectionStep::Read);
     election.observe_record(record, ResourceVersion::Number(1), at(18));
     assert_eq!(election.held_until(), Some(at(20)));
 }
@@ -455,10 +437,7 @@ fn a_claim_whose_answer_was_lost_counts_from_when_it_was_sent() {
 fn repeated_old_reads_are_accepted_after_a_full_duration() {
     let mut election = ElectionState::new(LeaseConfig::new("default", "demo", "me"));
     let claims = |election: &mut ElectionState, now| {
-        matches!(
-            election.next(now, Timestamp::UNIX_EPOCH),
-            ElectionStep::Claim { .. }
-        )
+        matches!(election.next(now, Timestamp::UNIX_EPOCH), ElectionStep::Claim { .. })
     };
     let mut ours = held_by_another();
     ours.holder = Some("me".to_owned());
@@ -469,18 +448,12 @@ fn repeated_old_reads_are_accepted_after_a_full_duration() {
     for now in [at(102), at(104), at(106)] {
         let event = election.observe_record(ours.clone(), ResourceVersion::Number(5), now);
         assert!(!event, "a watch may lag");
-        assert_eq!(
-            election.next(now, Timestamp::UNIX_EPOCH),
-            ElectionStep::Read
-        );
+        assert_eq!(election.next(now, Timestamp::UNIX_EPOCH), ElectionStep::Read);
         let believed = election.check_rollback(&ResourceVersion::Number(5), now);
         assert_eq!(believed, now == at(106));
         let taken = election.observe_record(ours.clone(), ResourceVersion::Number(5), now);
         assert_eq!(taken, believed);
     }
-    assert!(
-        !claims(&mut election, at(120)),
-        "another replica may still lead"
-    );
+    assert!(!claims(&mut election, at(120)), "another replica may still lead");
     assert!(claims(&mut election, at(121)));
 }

@@ -66,13 +66,7 @@ pub struct LeaseStatus {
 
 impl LeaderElector {
     /// Prepares to contend. The fence is closed until the lease is held.
-    pub fn new(
-        client: Client,
-        config: LeaseConfig,
-        fence: Fence,
-        telemetry: Telemetry,
-        clock: Clock,
-    ) -> Result<Self> {
+    pub fn new(client: Client, config: LeaseConfig, fence: Fence, telemetry: Telemetry, clock: Clock) -> Result<Self> {
         config.validate()?;
         fence.revoke();
         let status = LeaseStatus {

@@ -48,16 +48,9 @@ pub fn is_foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
 /// Whether anything differs between `old` and `new` that `manager` did not write, if it wrote
 /// `part` in between.
 #[must_use]
-pub fn is_foreign_change_excluding(
-    old: &Value,
-    new: &Value,
-    manager: &str,
-    part: ObjectPart,
-) -> bool {
-    let (Some(old_owners), Some(new_owners)) = (
-        Owners::from_object(old, manager),
-        Owners::from_object(new, manager),
-    ) else {
+pub fn is_foreign_change_excluding(old: &Value, new: &Value, manager: &str, part: ObjectPart) -> bool {
+    let (Some(old_owners), Some(new_owners)) = (Owners::from_object(old, manager), Owners::from_object(new, manager))
+    else {
         return true;
     };
     let owners = OwnerChange {
@@ -70,9 +63,7 @@ pub fn is_foreign_change_excluding(
             let inner = owners.child(&FieldStep::field(name));
             metadata_differs(&old[name], &new[name], &inner, part)
         }
-        _ if (name == "status") != (part == ObjectPart::Status)
-            || part == ObjectPart::Finalizers =>
-        {
+        _ if (name == "status") != (part == ObjectPart::Status) || part == ObjectPart::Finalizers => {
             old.get(name) != new.get(name)
         }
         _ => {
@@ -90,9 +81,7 @@ fn has_new_owner(owners: &OwnerChange<'_>) -> bool {
         let ours_alone = old.own.is_some() && old.foreign.is_none();
         return ours_alone && new.own.is_none() && new.foreign.is_some();
     };
-    given_up
-        .steps()
-        .any(|(step, _)| has_new_owner(&owners.child(step)))
+    given_up.steps().any(|(step, _)| has_new_owner(&owners.child(step)))
 }
 
 fn rest_differs(old: &Value, new: &Value) -> bool {
@@ -142,9 +131,7 @@ fn is_foreign(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'_>
                 is_foreign(old.get(name), new.get(name), &inner)
             })
         }
-        (_, Some(Value::Array(_))) if owners.is_owned() && !owners.is_owned_whole() => {
-            items_differ(old, new, owners)
-        }
+        (_, Some(Value::Array(_))) if owners.is_owned() && !owners.is_owned_whole() => items_differ(old, new, owners),
         // A field without an owner was set by the server: a default, an allocation.
         (_, Some(_)) => owners.new.foreign.is_some() && owners.new.own.is_none(),
     }
@@ -157,17 +144,12 @@ fn is_empty(value: &Value) -> bool {
 fn items_differ(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'_>) -> bool {
     let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
     let steps = owners.steps();
-    let places = |list: &Value| -> Vec<Option<usize>> {
-        steps.iter().map(|step| step.position(list)).collect()
-    };
+    let places = |list: &Value| -> Vec<Option<usize>> { steps.iter().map(|step| step.position(list)).collect() };
     let (was, is) = (places(old), places(new));
     // An item without a known manager cannot be compared by its keys: it must not have changed.
     unmatched_items(old, &was) != unmatched_items(new, &is)
         || is_reordered(&was, &is, |at| {
-            owners
-                .new
-                .own
-                .is_some_and(|mine| mine.child(steps[at]).is_some())
+            owners.new.own.is_some_and(|mine| mine.child(steps[at]).is_some())
         })
         || steps
             .iter()
@@ -244,9 +226,7 @@ struct OwnerChange<'a> {
 impl<'a> OwnerChange<'a> {
     fn all(&self) -> impl Iterator<Item = &'a FieldSet> {
         let Self { old, new } = self;
-        [old.own, old.foreign, new.own, new.foreign]
-            .into_iter()
-            .flatten()
+        [old.own, old.foreign, new.own, new.foreign].into_iter().flatten()
     }
 
     /// Whether it or a part of it has an owner.
@@ -322,40 +302,16 @@ mod tests {
         let mut new = config_map(&json!({"a": "9"}), &json!({"f:b": {}}), &json!({"f:a": {}}));
         assert!(is_foreign_change(&old, &new, "ours"));
         new["status"] = json!({"seen": true});
-        assert!(is_foreign_change_excluding(
-            &old,
-            &new,
-            "ours",
-            ObjectPart::Status
-        ));
+        assert!(is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Status));
     }
 
     #[test]
     fn a_removal_behind_a_status_write_is_foreign() {
-        let old = config_map(
-            &json!({"a": "1", "b": "1"}),
-            &json!({"f:a": {}, "f:b": {}}),
-            &json!({}),
-        );
+        let old = config_map(&json!({"a": "1", "b": "1"}), &json!({"f:a": {}, "f:b": {}}), &json!({}));
         let new = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
-        assert!(!is_foreign_change_excluding(
-            &old,
-            &new,
-            "ours",
-            ObjectPart::Main
-        ));
-        assert!(is_foreign_change_excluding(
-            &old,
-            &new,
-            "ours",
-            ObjectPart::Status
-        ));
-        assert!(is_foreign_change_excluding(
-            &old,
-            &new,
-            "ours",
-            ObjectPart::Finalizers
-        ));
+        assert!(!is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Main));
+        assert!(is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Status));
+        assert!(is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Finalizers));
     }
 
     #[test]
@@ -387,11 +343,7 @@ mod tests {
         let new = config_map(&both, &mine, &theirs);
         assert!(is_foreign_change(&old, &new, "ours"));
         let swapped = json!({"list": [{"name": "d"}, {"name": "c"}]});
-        assert!(is_foreign_change(
-            &new,
-            &config_map(&swapped, &mine, &theirs),
-            "ours"
-        ));
+        assert!(is_foreign_change(&new, &config_map(&swapped, &mine, &theirs), "ours"));
     }
 
     #[test]
@@ -401,12 +353,7 @@ mod tests {
         let old = config_map(&data, &mine, &json!({}));
         let new = config_map(&data, &json!({"f:b": {}}), &json!({"f:a": {}}));
         assert!(is_foreign_change(&old, &new, "ours"));
-        assert!(is_foreign_change_excluding(
-            &old,
-            &new,
-            "ours",
-            ObjectPart::Main
-        ));
+        assert!(is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Main));
         // The former co-owner has not written since.
         let shared = config_map(&data, &mine, &json!({"f:a": {}}));
         assert!(!is_foreign_change(&shared, &new, "ours"));

@@ -24,10 +24,7 @@ impl LaneQueue {
     #[inline]
     fn ready_at(&self) -> Option<Duration> {
         let (_, entered) = self.fifo.front()?;
-        let pace = self
-            .meter
-            .as_ref()
-            .map_or(Duration::ZERO, RateMeter::ready_at);
+        let pace = self.meter.as_ref().map_or(Duration::ZERO, RateMeter::ready_at);
         Some(entered.max(pace))
     }
 }

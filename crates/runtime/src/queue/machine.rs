@@ -21,14 +21,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         }
     }
 
-    pub(super) fn push_event(
-        &mut self,
-        slot: u32,
-        lane: Lane,
-        reason: RunReason,
-        by: RunCause,
-        now: Duration,
-    ) -> bool {
+    pub(super) fn push_event(&mut self, slot: u32, lane: Lane, reason: RunReason, by: RunCause, now: Duration) -> bool {
         let entry = self.slots.get_mut(slot).expect("the caller found it");
         let before = entry.pending.as_ref().map(|unserved| unserved.lane);
         let lane_now = entry.record_event(lane, reason, by, now);

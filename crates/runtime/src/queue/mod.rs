@@ -134,10 +134,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         self.timers.clear(slot);
         self.running.push_back(slot, now);
         Some(Dispatch {
-            ticket: RunTicket {
-                slot,
-                run: self.runs,
-            },
+            ticket: RunTicket { slot, run: self.runs },
             key: entry.key.clone(),
             lane: unserved.lane,
             reasons: unserved.reasons,

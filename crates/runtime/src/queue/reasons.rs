@@ -93,11 +93,7 @@ mod tests {
     #[test]
     fn a_reason_is_kept_once_and_in_order() {
         let mut reasons = RunReasons::default();
-        for reason in [
-            RunReason::Changed,
-            RunReason::Input("Pod"),
-            RunReason::Changed,
-        ] {
+        for reason in [RunReason::Changed, RunReason::Input("Pod"), RunReason::Changed] {
             reasons.add(reason);
         }
         assert_eq!(reasons.to_string(), "Changed,Input(Pod)");

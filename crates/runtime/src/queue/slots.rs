@@ -94,13 +94,7 @@ pub(super) struct Slot<K> {
 
 impl<K> Slot<K> {
     /// Records an event, and returns the most urgent lane.
-    pub(super) fn record_event(
-        &mut self,
-        lane: Lane,
-        reason: RunReason,
-        by: RunCause,
-        now: Duration,
-    ) -> Lane {
+    pub(super) fn record_event(&mut self, lane: Lane, reason: RunReason, by: RunCause, now: Duration) -> Lane {
         let unserved = self.pending.get_or_insert_with(|| PendingEvents {
             since: now,
             lane,
@@ -215,12 +209,8 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     fn find_hashed(&self, key: &K, hash: u32) -> Option<u32> {
-        let same = |place: &TableEntry| {
-            place.hash == hash && self.get(place.slot).is_some_and(|slot| slot.key == *key)
-        };
-        self.entries
-            .find(spread_hash(hash), same)
-            .map(|place| place.slot)
+        let same = |place: &TableEntry| place.hash == hash && self.get(place.slot).is_some_and(|slot| slot.key == *key);
+        self.entries.find(spread_hash(hash), same).map(|place| place.slot)
     }
 
     fn insert(&mut self, key: K, hash: u32) -> u32 {

@@ -122,8 +122,7 @@ impl Timers {
 
     fn update_position(&mut self, place: usize) {
         let slot = self.heap[place].slot as usize;
-        self.positions[slot] =
-            u32::try_from(place).expect("as many timers as slots, which are u32");
+        self.positions[slot] = u32::try_from(place).expect("as many timers as slots, which are u32");
     }
 }
 

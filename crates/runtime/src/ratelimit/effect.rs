@@ -38,10 +38,7 @@ impl RateLimiter {
             });
         }
         result.unwrap_or_else(|_| {
-            let late = format!(
-                "{what}: {} did not respond before the deadline",
-                self.name()
-            );
+            let late = format!("{what}: {} did not respond before the deadline", self.name());
             Err(Error::new(ErrorClass::Unavailable, late))
         })
     }

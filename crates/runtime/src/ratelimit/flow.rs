@@ -40,9 +40,7 @@ impl RefillSchedule {
             until: until + ramp * step / RAMP_STEPS,
             rate: self.full * f64::from(step) / f64::from(RAMP_STEPS),
         });
-        self.steps = std::iter::once(Step { until, rate: 0.0 })
-            .chain(climb)
-            .collect();
+        self.steps = std::iter::once(Step { until, rate: 0.0 }).chain(climb).collect();
     }
 
     /// No more than `rate` before `until`. Replaces the pace before it: the target knows best.

@@ -36,9 +36,7 @@ impl BucketModel {
         }
         let most = self.config.longest_wait;
         lesson.wait.is_some_and(|wait| wait > most)
-            || lesson
-                .remaining_quota
-                .is_some_and(|left| left.reset_after > most)
+            || lesson.remaining_quota.is_some_and(|left| left.reset_after > most)
     }
 
     /// Paces calls ahead of the limit.

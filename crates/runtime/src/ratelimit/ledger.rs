@@ -157,8 +157,7 @@ impl BucketModel {
         let waiting = |&lane: &usize| !self.lanes[lane].waiting.is_empty();
         let lanes = (0..self.lanes.len()).filter(waiting);
         let open = lanes.filter(|&lane| self.has_slot(lane));
-        open.map(|lane| self.time_of_amount(self.missing_tokens(lane)))
-            .min()
+        open.map(|lane| self.time_of_amount(self.missing_tokens(lane))).min()
     }
 
     /// When one more waiter of this lane is served, at the earliest: after those before it.
@@ -225,9 +224,7 @@ impl BucketModel {
             (token && self.has_slot(lane)).then_some((lane, ticket))
         };
         let many = self.lanes.len();
-        let first = if self.shared.has_token()
-            && self.shared_grants % FAIR_GRANT_INTERVAL == FAIR_GRANT_INTERVAL - 1
-        {
+        let first = if self.shared.has_token() && self.shared_grants % FAIR_GRANT_INTERVAL == FAIR_GRANT_INTERVAL - 1 {
             // Another lane each time, from the least urgent on.
             many - 1 - (self.shared_grants / FAIR_GRANT_INTERVAL) as usize % many
         } else {
@@ -254,9 +251,7 @@ impl BucketModel {
             return 0.0;
         }
         let wanted = 1.0 - self.shared.level();
-        let missing = |lanes: &[LaneBalance]| -> f64 {
-            lanes.iter().map(|lane| lane.reserve.missing()).sum()
-        };
+        let missing = |lanes: &[LaneBalance]| -> f64 { lanes.iter().map(|lane| lane.reserve.missing()).sum() };
         // What flows past the reserves is enough, or they are full before.
         let shared = (wanted * SHARED_REFILL_RATIO).min(wanted + missing(&self.lanes));
         if state.reserve.cap() < 1.0 {

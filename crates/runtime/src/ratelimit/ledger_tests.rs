@@ -113,11 +113,7 @@ fn a_busy_lane_starves_no_other() {
     enqueue_many(&mut ledger, FIRST, 10_000);
     let patient = ledger.enqueue(LAST);
     let within = SHARED_REFILL_RATIO * (FAIR_GRANT_INTERVAL as f64 + 1.0) + 10.0;
-    let served = (0..within as u64).any(|at| {
-        ledger
-            .grant_ready(Duration::from_secs(at))
-            .contains(&patient)
-    });
+    let served = (0..within as u64).any(|at| ledger.grant_ready(Duration::from_secs(at)).contains(&patient));
     assert!(served);
 }
 
@@ -132,15 +128,9 @@ fn slots_have_lanes_too() {
     let urgent = enqueue_many(&mut ledger, FIRST, 3);
     assert_eq!(ledger.grant_ready(Duration::ZERO), urgent[..2]);
     assert_eq!(ledger.next_grant_at(), None, "no time brings a slot");
-    slow[..2]
-        .iter()
-        .for_each(|ticket| assert!(ledger.take_grant(*ticket)));
+    slow[..2].iter().for_each(|ticket| assert!(ledger.take_grant(*ticket)));
     ledger.complete(LAST);
-    assert_eq!(
-        ledger.grant_ready(Duration::ZERO),
-        urgent[2..],
-        "the urgent lane first"
-    );
+    assert_eq!(ledger.grant_ready(Duration::ZERO), urgent[2..], "the urgent lane first");
 }
 
 #[test]
@@ -152,10 +142,7 @@ fn a_window_is_spent_evenly_and_closed_when_it_is_spent() {
     let within: usize = (1..60)
         .map(|at| ledger.grant_ready(Duration::from_secs(at)).len())
         .sum();
-    assert!(
-        (15..=20).contains(&within),
-        "{within} of the 20 that were left"
-    );
+    assert!((15..=20).contains(&within), "{within} of the 20 that were left");
     ledger.apply_hint(&left(0.0, 30, QuotaModel::Window), secs(60.0));
     assert_eq!(ledger.closed_until(secs(60.0)), Some(secs(90.0)));
 }
@@ -220,10 +207,7 @@ fn fast_refill_does_not_exceed_configured_rate() {
     ledger.apply_hint(&drained(Some(1)), Duration::ZERO);
     enqueue_many(&mut ledger, FIRST, 5);
     assert_eq!(ledger.next_grant_at(), Some(Duration::from_secs(10)));
-    assert_eq!(
-        ledger.forecast(LAST),
-        Duration::from_secs(60) + Duration::from_nanos(1)
-    );
+    assert_eq!(ledger.forecast(LAST), Duration::from_secs(60) + Duration::from_nanos(1));
 }
 
 #[test]
@@ -310,16 +294,10 @@ impl Onlooker {
                 ledger.apply_hint(&drained(Some(*wait).filter(|wait| *wait > 0)), self.now);
             }
             Op::Window(remaining, over) => {
-                ledger.apply_hint(
-                    &left(f64::from(*remaining), *over, QuotaModel::Window),
-                    self.now,
-                );
+                ledger.apply_hint(&left(f64::from(*remaining), *over, QuotaModel::Window), self.now);
             }
             Op::Leaky(remaining) => {
-                ledger.apply_hint(
-                    &left(f64::from(*remaining), 60, QuotaModel::Leaky),
-                    self.now,
-                );
+                ledger.apply_hint(&left(f64::from(*remaining), 60, QuotaModel::Leaky), self.now);
             }
             Op::Pass(millis) => self.now += Duration::from_millis(*millis),
         }
@@ -329,20 +307,14 @@ impl Onlooker {
     fn record_close(&mut self, ledger: &BucketModel) {
         if let Some(until) = ledger.closed_until(self.now) {
             self.closed = Some((self.now, until));
-            let revoked = self
-                .granted
-                .extract_if(.., |(ticket, _)| !ledger.is_granted(*ticket));
+            let revoked = self.granted.extract_if(.., |(ticket, _)| !ledger.is_granted(*ticket));
             self.waiting.extend(revoked);
             self.waiting.sort_unstable();
         }
     }
 
     fn grant_and_check(&mut self, ledger: &mut BucketModel) {
-        let before: Vec<f64> = ledger
-            .lanes
-            .iter()
-            .map(|lane| lane.reserve.level())
-            .collect();
+        let before: Vec<f64> = ledger.lanes.iter().map(|lane| lane.reserve.level()).collect();
         let granted = ledger.grant_ready(self.now);
         for (lane, before) in before.iter().enumerate() {
             let own = granted.iter().any(|ticket| self.lane_of(*ticket) == lane);
@@ -352,10 +324,7 @@ impl Onlooker {
             );
         }
         for ticket in granted {
-            let at = self
-                .waiting
-                .iter()
-                .position(|(waiting, _)| *waiting == ticket);
+            let at = self.waiting.iter().position(|(waiting, _)| *waiting == ticket);
             let served = self.waiting.remove(at.expect("who waited"));
             let ahead = |other: &&(WaitTicket, usize)| other.1 == served.1 && other.0 < ticket;
             assert!(

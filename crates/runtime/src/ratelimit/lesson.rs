@@ -43,12 +43,7 @@ pub(super) struct RemainingQuota {
 }
 
 /// Reads an answer. `wall` is the time of this process, for answers that carry no date.
-pub(super) fn parse_hint(
-    dialects: &[HeaderFormat],
-    status: u16,
-    headers: &HeaderMap,
-    wall: Timestamp,
-) -> LimitHint {
+pub(super) fn parse_hint(dialects: &[HeaderFormat], status: u16, headers: &HeaderMap, wall: Timestamp) -> LimitHint {
     let mut reader = Reader {
         headers,
         now: date(headers.get(DATE).and_then(|value| value.to_str().ok())).unwrap_or(wall),
@@ -67,9 +62,8 @@ pub(super) fn parse_hint(
         None
     };
     let fills = dialect.and_then(|dialect| dialect.quota.as_ref());
-    let steady = refused
-        && fills.is_some_and(|names| names.quota == QuotaModel::Leaky)
-        && !headers.contains_key(RETRY_AFTER);
+    let steady =
+        refused && fills.is_some_and(|names| names.quota == QuotaModel::Leaky) && !headers.contains_key(RETRY_AFTER);
     LimitHint {
         refused,
         wait,
@@ -105,11 +99,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn retry_delay(
-        &mut self,
-        dialect: Option<&HeaderFormat>,
-        left: Option<RemainingQuota>,
-    ) -> Option<Duration> {
+    fn retry_delay(&mut self, dialect: Option<&HeaderFormat>, left: Option<RemainingQuota>) -> Option<Duration> {
         let asked = self.retry_after();
         let reset = left.and_then(|left| match (left.quota, left.refill) {
             (QuotaModel::Window, _) => Some(left.reset_after),
@@ -216,19 +206,9 @@ mod tests {
 
     #[test]
     fn api_server_sends_retry_after() {
-        let lesson = parse_hint(
-            &[KUBERNETES],
-            429,
-            &headers(&[("retry-after", "7")]),
-            wall(),
-        );
+        let lesson = parse_hint(&[KUBERNETES], 429, &headers(&[("retry-after", "7")]), wall());
         assert_eq!((lesson.refused, lesson.wait), (true, Some(secs(7))));
-        let fine = parse_hint(
-            &[KUBERNETES],
-            200,
-            &headers(&[("retry-after", "7")]),
-            wall(),
-        );
+        let fine = parse_hint(&[KUBERNETES], 200, &headers(&[("retry-after", "7")]), wall());
         assert_eq!(fine, LimitHint::default());
     }
 
@@ -267,9 +247,7 @@ mod tests {
             ("ratelimit-remaining", "0"),
             ("ratelimit-reset", "1625772437"),
         ]);
-        let wait = parse_hint(&[HETZNER], 429, &empty, wall())
-            .wait
-            .expect("a wait");
+        let wait = parse_hint(&[HETZNER], 429, &empty, wall()).wait.expect("a wait");
         assert!((360.0..361.0).contains(&wait.as_secs_f64()), "{wait:?}");
     }
 
@@ -281,24 +259,15 @@ mod tests {
             ("x-ratelimit-reset", "1625768849"),
             ("retry-after", "60"),
         ]);
-        assert_eq!(
-            parse_hint(&[CODER], 429, &answer, wall()).wait,
-            Some(secs(13))
-        );
-        assert_eq!(
-            parse_hint(&[GITHUB], 429, &answer, wall()).wait,
-            Some(secs(60))
-        );
+        assert_eq!(parse_hint(&[CODER], 429, &answer, wall()).wait, Some(secs(13)));
+        assert_eq!(parse_hint(&[GITHUB], 429, &answer, wall()).wait, Some(secs(60)));
     }
 
     #[test]
     fn retry_after_may_be_a_date() {
         let at = |date| headers(&[("retry-after", date)]);
         let later = at("Thu, 08 Jul 2021 18:27:47 GMT");
-        assert_eq!(
-            parse_hint(&[IETF], 429, &later, wall()).wait,
-            Some(secs(30))
-        );
+        assert_eq!(parse_hint(&[IETF], 429, &later, wall()).wait, Some(secs(30)));
         let past = parse_hint(&[IETF], 429, &at("Thu, 08 Jul 2021 18:00:00 GMT"), wall());
         assert_eq!((past.wait, past.invalid_headers), (None, 1));
     }
@@ -306,12 +275,7 @@ mod tests {
     #[test]
     fn invalid_headers_are_counted_and_ignored() {
         for text in ["-1", "NaN", "inf", "1e400", "soon", "", "0x10", "\u{e4}"] {
-            let lesson = parse_hint(
-                &[KUBERNETES],
-                429,
-                &headers(&[("retry-after", text)]),
-                wall(),
-            );
+            let lesson = parse_hint(&[KUBERNETES], 429, &headers(&[("retry-after", text)]), wall());
             assert_eq!((lesson.wait, lesson.invalid_headers), (None, 1), "{text:?}");
         }
     }

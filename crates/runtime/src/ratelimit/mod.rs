@@ -69,8 +69,7 @@ pub mod api;
 
 pub use config::{LimitConfig, LimitLaneConfig};
 pub use dialect::{
-    CODER, GITHUB, HETZNER, HeaderFormat, HeaderNames, HintPrecedence, IETF, KUBERNETES,
-    QuotaModel, ResetUnit,
+    CODER, GITHUB, HETZNER, HeaderFormat, HeaderNames, HintPrecedence, IETF, KUBERNETES, QuotaModel, ResetUnit,
 };
 pub use permit::Permit;
 pub use server::ApiServerLimits;

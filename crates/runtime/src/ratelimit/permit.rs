@@ -31,8 +31,7 @@ impl Permit {
         let (lesson, before, after) = self.budget.update(|state| {
             let ledger = &mut state.ledger;
             let before = ledger.closed_until(now);
-            let mut lesson =
-                lesson::parse_hint(&ledger.config.header_formats, status, headers, wall);
+            let mut lesson = lesson::parse_hint(&ledger.config.header_formats, status, headers, wall);
             lesson.invalid_headers += u64::from(ledger.apply_hint(&lesson, now));
             let after = ledger.closed_until(now);
             if after > before {

@@ -69,9 +69,7 @@ impl WaitSlot {
             }
             let first = ledger.first_tickets().any(|head| head == self.ticket);
             let next = first.then(|| ledger.next_grant_at()).flatten();
-            WaitState::WaitUntil(
-                next.map_or(deadline, |next| budget.instant_at(next).min(deadline)),
-            )
+            WaitState::WaitUntil(next.map_or(deadline, |next| budget.instant_at(next).min(deadline)))
         })
     }
 

@@ -18,8 +18,7 @@ impl ApiServerLimits {
     /// Two full budgets of the same size.
     #[must_use]
     pub fn new(config: &LimitConfig, telemetry: &Telemetry, clock: &Clock) -> Self {
-        let budget =
-            |name| RateLimiter::new(name, config.clone(), telemetry.clone(), clock.clone());
+        let budget = |name| RateLimiter::new(name, config.clone(), telemetry.clone(), clock.clone());
         Self {
             work: budget("apiserver"),
             leases: budget("apiserver-lease"),

@@ -39,10 +39,7 @@ impl LimiterRegistry {
     /// Those that are there.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<dyn InspectLimiter>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -161,10 +161,7 @@ impl RateLimiter {
         let mut granted = state.ledger.grant_ready(now);
         let value = change(&mut state);
         granted.extend(state.ledger.grant_ready(now));
-        let heads = state
-            .ledger
-            .first_tickets()
-            .filter(|head| !first.contains(head));
+        let heads = state.ledger.first_tickets().filter(|head| !first.contains(head));
         state.notify_waiters(granted.into_iter().chain(heads));
         value
     }

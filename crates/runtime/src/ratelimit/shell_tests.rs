@@ -65,12 +65,7 @@ async fn a_permit_that_comes_too_late_is_refused_at_once() {
     );
     let until = error.until().expect("a time") - begin;
     assert!((10.0..10.1).contains(&until.as_secs_f64()), "{until:?}");
-    drop(
-        budget
-            .acquire(USUAL, in_seconds(11))
-            .await
-            .expect("in time"),
-    );
+    drop(budget.acquire(USUAL, in_seconds(11)).await.expect("in time"));
     assert!(begin.elapsed() >= Duration::from_secs(10));
 }
 
@@ -84,20 +79,14 @@ async fn waiters_are_served_in_order_at_the_rate() {
         let (budget, served) = (&budget, &served);
         async move {
             drop(budget.acquire(USUAL, in_seconds(60)).await.expect("a turn"));
-            served
-                .lock()
-                .unwrap()
-                .push((number, begin.elapsed().as_millis()));
+            served.lock().unwrap().push((number, begin.elapsed().as_millis()));
         }
     });
     join_all(calls).await;
     let served = served.into_inner().unwrap();
     for (at, (number, millis)) in (0u64..).zip(&served) {
         assert_eq!(*number, at);
-        assert!(
-            *millis >= u128::from(at + 1) * 100 - 1,
-            "{number} at {millis} ms"
-        );
+        assert!(*millis >= u128::from(at + 1) * 100 - 1, "{number} at {millis} ms");
     }
     assert!(served[49].1 <= 5_100, "{served:?}");
 }
@@ -117,11 +106,7 @@ async fn a_waiter_that_is_dropped_leaves_no_gap() {
     };
     let (permit, ()) = tokio::join!(second, dropped);
     drop(permit.expect("a turn"));
-    assert!(
-        begin.elapsed() <= Duration::from_millis(1002),
-        "{:?}",
-        begin.elapsed()
-    );
+    assert!(begin.elapsed() <= Duration::from_millis(1002), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,28 +184,17 @@ async fn an_effect_has_a_turn_a_fence_and_a_deadline() {
     let budget = budget(10.0, 10, 0, 10);
     let fence = Fence::closed();
     let never = async |_: Permit| -> Result<()> { panic!("without the lease nothing happens") };
-    let refused = budget
-        .call(USUAL, in_seconds(1), &fence, "assign", never)
-        .await;
-    assert_eq!(
-        refused.expect_err("no lease").class(),
-        ErrorClass::Unavailable
-    );
+    let refused = budget.call(USUAL, in_seconds(1), &fence, "assign", never).await;
+    assert_eq!(refused.expect_err("no lease").class(), ErrorClass::Unavailable);
 
     assert_eq!(budget.telemetry().writes.stale_effects("cloud"), 0);
     fence.extend_until(in_seconds(60));
     let lost = fence.clone();
-    let done = budget.call(
-        USUAL,
-        in_seconds(1),
-        &fence,
-        "assign",
-        async move |permit: Permit| {
-            permit.record_answer(200, &HeaderMap::new());
-            lost.revoke();
-            Ok(7)
-        },
-    );
+    let done = budget.call(USUAL, in_seconds(1), &fence, "assign", async move |permit: Permit| {
+        permit.record_answer(200, &HeaderMap::new());
+        lost.revoke();
+        Ok(7)
+    });
     assert_eq!(done.await.expect("the effect still happened"), 7);
 
     assert_eq!(budget.telemetry().writes.stale_effects("cloud"), 1);
@@ -247,10 +221,7 @@ async fn a_slot_that_is_free_wakes_the_next() {
     let held = budget.acquire(USUAL, in_seconds(1)).await.expect("a turn");
     let late = timeout(Duration::from_secs(3), budget.acquire(USUAL, in_seconds(2)));
     assert_eq!(
-        late.await
-            .expect("not hanging")
-            .expect_err("no slot")
-            .class(),
+        late.await.expect("not hanging").expect_err("no slot").class(),
         ErrorClass::Throttled
     );
     let free = async {

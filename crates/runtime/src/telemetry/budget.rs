@@ -148,9 +148,7 @@ pub(crate) struct RequestDone<'a> {
 
 impl TelemetryEvent for RequestDone<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let code = self
-            .code
-            .map_or("<error>".into(), |code| code.to_string().into());
+        let code = self.code.map_or("<error>".into(), |code| code.to_string().into());
         let labels = RequestLabels {
             code,
             method: self.method.into(),
@@ -202,11 +200,7 @@ impl TelemetryEvent for LimiterWaited<'_> {
         let waits = families.budget.waits.get_or_create(&labels);
         waits.observe(self.waited.as_secs_f64());
         drop(waits);
-        families
-            .budget
-            .tokens
-            .get_or_create(&labels)
-            .set(self.tokens);
+        families.budget.tokens.get_or_create(&labels).set(self.tokens);
     }
 }
 
@@ -241,10 +235,7 @@ impl TelemetryEvent for LimiterClosed<'_> {
     fn emit(self, families: &MetricFamilies) {
         let labels = target_labels(self.target);
         let budget = &families.budget;
-        budget
-            .throttled
-            .get_or_create(&labels)
-            .inc_by(self.refused.into());
+        budget.throttled.get_or_create(&labels).inc_by(self.refused.into());
         let closed = budget.closed.get_or_create(&labels);
         closed.inc_by(self.longer.as_secs_f64());
         if self.longer.is_zero() {
@@ -291,9 +282,7 @@ impl TelemetryEvent for InvalidLimitHeader<'_> {
 }
 
 fn target_labels(target: &Arc<str>) -> TargetLabels {
-    TargetLabels {
-        target: target.clone(),
-    }
+    TargetLabels { target: target.clone() }
 }
 
 fn lane_labels(target: &Arc<str>, lane: &Arc<str>) -> LaneLabels {

@@ -69,9 +69,7 @@ impl TelemetryEvent for EventsDropped<'_> {
     fn emit(self, families: &MetricFamilies) {
         let reason = self.reason;
         let dropped = &families.events.dropped;
-        dropped
-            .get_or_create(&EventDropLabels { reason })
-            .inc_by(self.count);
+        dropped.get_or_create(&EventDropLabels { reason }).inc_by(self.count);
         debug!(reason, count = self.count, err = self.err, "Dropped events");
     }
 }

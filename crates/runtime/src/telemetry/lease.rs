@@ -68,11 +68,7 @@ impl TelemetryEvent for LeaseContended<'_> {
         let name = lease_labels(self.lease);
         families.lease.master.get_or_create(&name).set(0);
         families.lease.slowpath.get_or_create(&name).inc_by(0);
-        info!(
-            lease = self.lease,
-            identity = self.identity,
-            "Contending for the lease"
-        );
+        info!(lease = self.lease, identity = self.identity, "Contending for the lease");
     }
 }
 
@@ -138,11 +134,7 @@ pub(crate) struct LeaseSlowPath<'a> {
 
 impl TelemetryEvent for LeaseSlowPath<'_> {
     fn emit(self, families: &MetricFamilies) {
-        families
-            .lease
-            .slowpath
-            .get_or_create(&lease_labels(self.lease))
-            .inc();
+        families.lease.slowpath.get_or_create(&lease_labels(self.lease)).inc();
     }
 }
 

@@ -17,20 +17,17 @@ use prometheus_client::registry::Registry;
 
 pub use self::budget::LimiterMetrics;
 pub(crate) use self::budget::{
-    CollectionThrottled, DeadlineExceeded, InvalidLimitHeader, LimiterClosed, LimiterRefused,
-    LimiterWaited, RequestDone,
+    CollectionThrottled, DeadlineExceeded, InvalidLimitHeader, LimiterClosed, LimiterRefused, LimiterWaited,
+    RequestDone,
 };
 pub use self::events::EventMetrics;
 pub(crate) use self::events::{EventWritten, EventsDropped};
 pub use self::lease::LeaseMetrics;
-pub(crate) use self::lease::{
-    LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath,
-};
+pub(crate) use self::lease::{LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath};
 pub use self::queue::QueueMetrics;
 pub(crate) use self::queue::{Dequeued, Enqueued, KeyDone, QueueLevels};
 pub(crate) use self::runs::{
-    DeadlinePassed, FirstWrite, KeyQuarantined, Panicked, QuarantineEnded, RunEnded, RunOutcome,
-    RunStarted,
+    DeadlinePassed, FirstWrite, KeyQuarantined, Panicked, QuarantineEnded, RunEnded, RunOutcome, RunStarted,
 };
 pub use self::runs::{ReconcileMetrics, WorkersSet};
 pub use self::watch::{EventResult, WatchMetrics};
@@ -105,8 +102,7 @@ impl Telemetry {
 /// The metrics of a registry as OpenMetrics text.
 pub(crate) fn encoded(registry: &Registry) -> String {
     let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, registry)
-        .expect("writing to a string does not fail");
+    prometheus_client::encoding::text::encode(&mut text, registry).expect("writing to a string does not fail");
     text
 }
 

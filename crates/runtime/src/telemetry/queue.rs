@@ -87,11 +87,7 @@ fn histogram() -> Histogram {
 impl QueueMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("workqueue_depth", "Queued keys", self.depth.clone());
-        registry.register(
-            "workqueue_adds",
-            "Keys added to the queue",
-            self.adds.clone(),
-        );
+        registry.register("workqueue_adds", "Keys added to the queue", self.adds.clone());
         registry.register(
             "workqueue_queue_duration_seconds",
             "How long a key is queued before it runs",
@@ -139,11 +135,7 @@ pub(crate) struct Enqueued<'a> {
 
 impl TelemetryEvent for Enqueued<'_> {
     fn emit(self, families: &MetricFamilies) {
-        families
-            .queue
-            .adds
-            .get_or_create(&queue_labels(self.controller))
-            .inc();
+        families.queue.adds.get_or_create(&queue_labels(self.controller)).inc();
     }
 }
 
@@ -158,10 +150,7 @@ pub(crate) struct Dequeued<'a> {
 
 impl TelemetryEvent for Dequeued<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let queued = families
-            .queue
-            .queued
-            .get_or_create(&queue_labels(self.controller));
+        let queued = families.queue.queued.get_or_create(&queue_labels(self.controller));
         queued.observe(self.waited.as_secs_f64());
     }
 }
@@ -214,9 +203,7 @@ impl<'a> QueueLevels<'a> {
             unfinished: queue.unfinished(now),
             longest: queue.longest_run(now).unwrap_or_default(),
             oldest: Lane::ALL.map(|lane| queue.oldest(lane, now).unwrap_or_default()),
-            waiting: classes
-                .map(|class| (word(class), queue.waiting_after(class)))
-                .collect(),
+            waiting: classes.map(|class| (word(class), queue.waiting_after(class))).collect(),
         }
     }
 }

@@ -158,11 +158,7 @@ pub(crate) struct WatchListed<'a> {
 
 impl TelemetryEvent for WatchListed<'_> {
     fn emit(self, _families: &MetricFamilies) {
-        let Self {
-            kind,
-            scope,
-            objects,
-        } = self;
+        let Self { kind, scope, objects } = self;
         tracing::debug!(%kind, %scope, objects, "listed");
     }
 }

@@ -72,9 +72,7 @@ impl WriteMetrics {
         let labels = StaleLabels {
             target: target.to_owned(),
         };
-        self.stale_effects
-            .get(&labels)
-            .map_or(0, |counter| counter.get())
+        self.stale_effects.get(&labels).map_or(0, |counter| counter.get())
     }
 
     /// How many conflicts `manager` lost to `winner` on `kind`.
@@ -85,9 +83,7 @@ impl WriteMetrics {
             manager: manager.to_owned(),
             winner: winner.to_owned(),
         };
-        self.conflicts
-            .get(&labels)
-            .map_or(0, |counter| counter.get())
+        self.conflicts.get(&labels).map_or(0, |counter| counter.get())
     }
 }
 
@@ -178,10 +174,7 @@ impl TelemetryEvent for StaleEffect<'_> {
         };
         families.writes.stale_effects.get_or_create(&labels).inc();
         let Self { target, what } = self;
-        warn!(
-            target,
-            what, "An effect may have landed after the lease was lost"
-        );
+        warn!(target, what, "An effect may have landed after the lease was lost");
     }
 }
 

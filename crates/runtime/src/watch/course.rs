@@ -107,11 +107,7 @@ impl ReflectorState {
 
     /// Whether a finished list may be applied. A lagging server may return a state
     /// older than the one already shown; but after a restore from a backup the older state is the current one.
-    pub(super) fn accept_list(
-        &mut self,
-        version: &ResourceVersion,
-        seen: Option<&ResourceVersion>,
-    ) -> bool {
+    pub(super) fn accept_list(&mut self, version: &ResourceVersion, seen: Option<&ResourceVersion>) -> bool {
         if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
             self.rollbacks += 1;
             if self.rollbacks < ROLLBACK_CONFIRMATIONS {
@@ -146,12 +142,8 @@ impl ReflectorState {
     pub(super) fn record_loss(&mut self, loss: Disconnect, lasted: Duration) -> Duration {
         let was_listing = matches!(self.step, ReflectorStep::List(_));
         self.step = match (&self.step, loss) {
-            (ReflectorStep::List(ListPage::Next(_)), Disconnect::Expired) => {
-                ReflectorStep::List(ListPage::Whole)
-            }
-            (ReflectorStep::List(_), _) | (_, Disconnect::Expired) => {
-                ReflectorStep::List(ListPage::First)
-            }
+            (ReflectorStep::List(ListPage::Next(_)), Disconnect::Expired) => ReflectorStep::List(ListPage::Whole),
+            (ReflectorStep::List(_), _) | (_, Disconnect::Expired) => ReflectorStep::List(ListPage::First),
             (ReflectorStep::Watch { from, .. }, _) => {
                 let from = from.clone();
                 self.step_after_watch(from, loss)

@@ -27,10 +27,7 @@ fn pages_are_read_to_the_end_and_watched_from_their_version() {
     let mut course = course();
     assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
     course.record_page(Some("more".to_owned()), "5");
-    assert_eq!(
-        *course.step(),
-        ReflectorStep::List(ListPage::Next("more".to_owned()))
-    );
+    assert_eq!(*course.step(), ReflectorStep::List(ListPage::Next("more".to_owned())));
     course.record_page(None, "5");
     assert_eq!(from(&course), "5");
 }
@@ -61,10 +58,7 @@ fn watch_that_ends_after_one_event_is_not_reopened_at_once() {
             course.record_open();
             course.record_event(version.to_string());
             let delay = course.record_loss(loss, Duration::from_millis(20));
-            assert!(
-                delay >= ReflectorTiming::default().backoff.0 / 2,
-                "{delay:?}"
-            );
+            assert!(delay >= ReflectorTiming::default().backoff.0 / 2, "{delay:?}");
         }
     }
 }
@@ -73,10 +67,7 @@ fn watch_that_ends_after_one_event_is_not_reopened_at_once() {
 fn an_expired_watch_lists_again() {
     let mut course = watching();
     course.record_open();
-    assert_eq!(
-        course.record_loss(Disconnect::Expired, LONG),
-        Duration::ZERO
-    );
+    assert_eq!(course.record_loss(Disconnect::Expired, LONG), Duration::ZERO);
     assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
 }
 
@@ -120,10 +111,7 @@ fn one_event_ends_the_backoff() {
 fn after_a_silence_an_open_connection_alone_proves_nothing() {
     let mut course = watching();
     assert!(course.record_open());
-    assert_eq!(
-        course.record_loss(Disconnect::Silence, LONG),
-        Duration::ZERO
-    );
+    assert_eq!(course.record_loss(Disconnect::Silence, LONG), Duration::ZERO);
     assert_eq!(from(&course), "5");
     assert!(!course.record_open());
     course.record_event("6".to_owned());

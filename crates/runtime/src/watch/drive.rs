@@ -54,9 +54,7 @@ pub(crate) async fn run_reflector<T: View>(watch: ReflectorTask<T>) {
         let begun = Instant::now();
         let ended = match course.step().clone() {
             ReflectorStep::List(page) => watch.list(&mut course, &page, &mut listed).await,
-            ReflectorStep::Watch { from, lifetime } => {
-                watch.follow_changes(&mut course, &from, lifetime).await
-            }
+            ReflectorStep::Watch { from, lifetime } => watch.follow_changes(&mut course, &from, lifetime).await,
         };
         if let Err(failure) = ended {
             let delay = course.record_loss(failure.loss, begun.elapsed());
@@ -76,19 +74,15 @@ impl<T: View> ReflectorTask<T> {
         if !matches!(page, ListPage::Next(_)) {
             listed.clear();
         }
-        let request = wire::list_request::<T>(&self.scope, &self.timing, page)
-            .map_err(|error| from_refusal(&error))?;
+        let request = wire::list_request::<T>(&self.scope, &self.timing, page).map_err(|error| from_refusal(&error))?;
         let fetch = async {
             let body = self.send(request).await?.into_body();
             let bytes = body.collect().await;
             bytes.map_err(|error| WatchFailure::new(Disconnect::Cut, error.to_string()))
         };
-        let bytes = self
-            .with_timeout(self.timing.page_timeout, fetch)
-            .await?
-            .to_bytes();
-        let part = wire::parse_page::<T>(&bytes)
-            .map_err(|_| WatchFailure::new(Disconnect::Cut, "response is not a list"))?;
+        let bytes = self.with_timeout(self.timing.page_timeout, fetch).await?.to_bytes();
+        let part =
+            wire::parse_page::<T>(&bytes).map_err(|_| WatchFailure::new(Disconnect::Cut, "response is not a list"))?;
         listed.extend(part.items);
         if part.continue_token.is_none() {
             let version = ResourceVersion::parse(&part.version);
@@ -117,29 +111,22 @@ impl<T: View> ReflectorTask<T> {
         lifetime: Duration,
     ) -> Result<(), WatchFailure> {
         let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
-        let request = wire::watch_request::<T>(&self.scope, from, seconds)
-            .map_err(|error| from_refusal(&error))?;
-        let response = self
-            .with_timeout(self.timing.open_timeout, self.send(request))
-            .await?;
+        let request = wire::watch_request::<T>(&self.scope, from, seconds).map_err(|error| from_refusal(&error))?;
+        let response = self.with_timeout(self.timing.open_timeout, self.send(request)).await?;
         if course.record_open() {
             self.record_activity();
         }
         let due = Instant::now() + lifetime.saturating_sub(END_TOLERANCE);
         let mut lines = LineReader::new(response.into_body().into_data_stream());
         loop {
-            let next =
-                self.wait_delivering_events(timeout(self.timing.silence_timeout, lines.next()));
+            let next = self.wait_delivering_events(timeout(self.timing.silence_timeout, lines.next()));
             let line = match next.await {
                 Err(_) => return Err(WatchFailure::new(Disconnect::Silence, "no data received")),
                 Ok(None) if Instant::now() >= due => {
                     return Err(WatchFailure::new(Disconnect::Ended, ""));
                 }
                 Ok(None) => {
-                    return Err(WatchFailure::new(
-                        Disconnect::Closed,
-                        "server closed the stream",
-                    ));
+                    return Err(WatchFailure::new(Disconnect::Closed, "server closed the stream"));
                 }
                 Ok(Some(Err(broken))) => return Err(WatchFailure::new(Disconnect::Cut, broken.0)),
                 Ok(Some(Ok(line))) => line,
@@ -150,18 +137,10 @@ impl<T: View> ReflectorTask<T> {
         }
     }
 
-    fn handle_line(
-        &self,
-        course: &mut ReflectorState,
-        line: &WatchLine,
-    ) -> Result<(), WatchFailure> {
+    fn handle_line(&self, course: &mut ReflectorState, line: &WatchLine) -> Result<(), WatchFailure> {
         let said = wire::parse_line::<T>(line.bytes()).map_err(|_| match line {
-            WatchLine::Whole(_) => {
-                WatchFailure::new(Disconnect::Expired, "line is not a watch event")
-            }
-            WatchLine::Unterminated(_) => {
-                WatchFailure::new(Disconnect::Cut, "stream ended inside a line")
-            }
+            WatchLine::Whole(_) => WatchFailure::new(Disconnect::Expired, "line is not a watch event"),
+            WatchLine::Unterminated(_) => WatchFailure::new(Disconnect::Cut, "stream ended inside a line"),
         })?;
         let (version, news) = match said {
             WireObject::Put(seen) => (seen.version(), WatchUpdate::Put(seen)),
@@ -188,8 +167,7 @@ impl<T: View> ReflectorTask<T> {
     }
 
     fn record_activity(&self) {
-        self.cache
-            .refresh(|freshness| freshness.reconnecting_since = None);
+        self.cache.refresh(|freshness| freshness.reconnecting_since = None);
         self.set_trouble(None);
     }
 
@@ -198,8 +176,7 @@ impl<T: View> ReflectorTask<T> {
         let delay = delay.max(failure.wait.min(MAX_WAIT));
         if failure.loss == Disconnect::Ended {
             // Everything before the end has been received.
-            self.cache
-                .refresh(|freshness| freshness.last_activity = Some(now));
+            self.cache.refresh(|freshness| freshness.last_activity = Some(now));
             return self.record_activity();
         }
         self.cache.refresh(|freshness| {
@@ -244,9 +221,7 @@ impl<T: View> ReflectorTask<T> {
             deadline: Instant::now() + limit,
             lane: api::BACKGROUND,
         };
-        let done = self
-            .wait_delivering_events(timeout(limit, scope.run(work)))
-            .await;
+        let done = self.wait_delivering_events(timeout(limit, scope.run(work))).await;
         done.unwrap_or_else(|_| {
             let why = format!("no response within {limit:?}");
             Err(WatchFailure::new(Disconnect::Unreachable, why))
@@ -293,9 +268,7 @@ mod tests {
         let seen = requests.clone();
         let service = service_fn(move |_: http::Request<Body>| {
             seen.fetch_add(1, Ordering::Relaxed);
-            let page = Response::builder()
-                .status(503)
-                .header("retry-after", 86_400);
+            let page = Response::builder().status(503).header("retry-after", 86_400);
             let page = page.body(Body::empty()).expect("a response");
             async { Ok::<_, Infallible>(page) }
         });
@@ -311,10 +284,6 @@ mod tests {
         };
         let minutes = timeout(MAX_WAIT * 3 + MAX_WAIT / 2, run_reflector(watch));
         assert!(minutes.await.is_err(), "a watch never ends");
-        assert_eq!(
-            requests.load(Ordering::Relaxed),
-            4,
-            "as requested, but no longer"
-        );
+        assert_eq!(requests.load(Ordering::Relaxed), 4, "as requested, but no longer");
     }
 }

@@ -59,9 +59,7 @@ pub(super) async fn from_response(response: Response<Body>) -> WatchFailure {
     // A proxy responds with its own page, which does not belong in a log.
     let mut failure = match serde_json::from_slice::<Status>(&bytes) {
         Ok(status) => from_status(&status.with_code(code.as_u16())),
-        Err(_) if code == StatusCode::GONE => {
-            WatchFailure::new(Disconnect::Expired, code.to_string())
-        }
+        Err(_) if code == StatusCode::GONE => WatchFailure::new(Disconnect::Expired, code.to_string()),
         Err(_) => WatchFailure::new(Disconnect::Refused, code.to_string()),
     };
     failure.wait = wait;

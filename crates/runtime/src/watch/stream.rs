@@ -29,9 +29,7 @@ pub(super) struct LineReader {
 }
 
 impl LineReader {
-    pub(super) fn new(
-        body: impl Stream<Item = Result<Bytes, kube::Error>> + Send + 'static,
-    ) -> Self {
+    pub(super) fn new(body: impl Stream<Item = Result<Bytes, kube::Error>> + Send + 'static) -> Self {
         Self {
             body: Box::pin(body),
             piece: Bytes::new(),
@@ -106,10 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn unterminated_line_is_distinguished_from_a_whole_one() {
-        let read = [
-            WatchLine::Whole("one".into()),
-            WatchLine::Unterminated("tw".into()),
-        ];
+        let read = [WatchLine::Whole("one".into()), WatchLine::Unterminated("tw".into())];
         assert_eq!(lines(&["one\nt", "w"]).await, read);
     }
 }

@@ -21,10 +21,8 @@ use crate::nulls;
 use crate::version::ResourceVersion;
 use crate::view::View;
 
-const METADATA: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 pub(super) fn list_request<T: View>(
     scope: &Scope,
@@ -42,9 +40,7 @@ pub(super) fn list_request<T: View>(
     if let ListPage::Next(token) = page {
         params = params.continue_token(token);
     }
-    let request = resource_path::<T>(scope)
-        .list(&params)
-        .map_err(Error::fault)?;
+    let request = resource_path::<T>(scope).list(&params).map_err(Error::fault)?;
     Ok(with_accept::<T>(request, METADATA_LIST))
 }
 
@@ -59,9 +55,7 @@ pub(super) fn watch_request<T: View>(
         timeout: Some(lifetime_seconds),
         ..WatchParams::default()
     };
-    let request = resource_path::<T>(scope)
-        .watch(&params, from)
-        .map_err(Error::fault)?;
+    let request = resource_path::<T>(scope).watch(&params, from).map_err(Error::fault)?;
     let mut request = with_accept::<T>(request, METADATA);
     // A compressor holds back events until its buffer is full.
     let plain = HeaderValue::from_static("identity");
@@ -73,10 +67,7 @@ fn resource_path<T: View>(scope: &Scope) -> Request {
     Request::new(T::Kind::url_path(&(), scope.namespace.as_deref()))
 }
 
-fn with_accept<T: View>(
-    mut request: http::Request<Vec<u8>>,
-    metadata: &'static str,
-) -> http::Request<Vec<u8>> {
+fn with_accept<T: View>(mut request: http::Request<Vec<u8>>, metadata: &'static str) -> http::Request<Vec<u8>> {
     if T::metadata_only() {
         let metadata = HeaderValue::from_static(metadata);
         request.headers_mut().insert(ACCEPT, metadata);
@@ -111,13 +102,9 @@ pub(super) fn parse_line<T: View>(bytes: &[u8]) -> Result<WireObject<T>, serde_j
     let line = serde_json::from_slice::<RawWatchLine<T>>(bytes);
     match line.or_else(|_| nulls::read_without_nulls(bytes)) {
         Ok(line) => Ok(match line {
-            RawWatchLine::Added(object) | RawWatchLine::Modified(object) => {
-                WireObject::Put(decoded_object(object))
-            }
+            RawWatchLine::Added(object) | RawWatchLine::Modified(object) => WireObject::Put(decoded_object(object)),
             RawWatchLine::Deleted(object) => WireObject::Deleted(decoded_object(object)),
-            RawWatchLine::Bookmark(named) => {
-                WireObject::Bookmark(named.metadata.resource_version.into_owned())
-            }
+            RawWatchLine::Bookmark(named) => WireObject::Bookmark(named.metadata.resource_version.into_owned()),
             RawWatchLine::Error(status) => WireObject::Error(status),
         }),
         Err(error) => undecodable_line(bytes, &error),
@@ -128,22 +115,13 @@ fn decoded_object<T: View>(object: T) -> DecodedObject<T> {
     DecodedObject::Object(std::sync::Arc::new(object))
 }
 
-fn undecodable_line<T>(
-    bytes: &[u8],
-    error: &serde_json::Error,
-) -> Result<WireObject<T>, serde_json::Error> {
-    Ok(
-        match serde_json::from_slice::<RawWatchLine<Named>>(bytes)? {
-            RawWatchLine::Added(named) | RawWatchLine::Modified(named) => {
-                WireObject::Put(named.to_undecodable(error))
-            }
-            RawWatchLine::Deleted(named) => WireObject::Deleted(named.to_undecodable(error)),
-            RawWatchLine::Bookmark(named) => {
-                WireObject::Bookmark(named.metadata.resource_version.into_owned())
-            }
-            RawWatchLine::Error(status) => WireObject::Error(status),
-        },
-    )
+fn undecodable_line<T>(bytes: &[u8], error: &serde_json::Error) -> Result<WireObject<T>, serde_json::Error> {
+    Ok(match serde_json::from_slice::<RawWatchLine<Named>>(bytes)? {
+        RawWatchLine::Added(named) | RawWatchLine::Modified(named) => WireObject::Put(named.to_undecodable(error)),
+        RawWatchLine::Deleted(named) => WireObject::Deleted(named.to_undecodable(error)),
+        RawWatchLine::Bookmark(named) => WireObject::Bookmark(named.metadata.resource_version.into_owned()),
+        RawWatchLine::Error(status) => WireObject::Error(status),
+    })
 }
 
 /// The minimum that identifies an object.
@@ -200,12 +178,7 @@ struct ListMeta {
 /// Parses a page. An error means that it is not a list at all.
 pub(super) fn parse_page<T: View>(bytes: &[u8]) -> Result<ListResponse<T>, serde_json::Error> {
     if let Ok(list) = serde_json::from_slice::<Items<T>>(bytes) {
-        let items = list
-            .items
-            .into_iter()
-            .flatten()
-            .map(decoded_object)
-            .collect();
+        let items = list.items.into_iter().flatten().map(decoded_object).collect();
         return Ok(list_response(items, list.metadata));
     }
     let list = serde_json::from_slice::<Items<&RawValue>>(bytes)?;

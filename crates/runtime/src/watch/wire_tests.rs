@@ -92,18 +92,13 @@ fn each_type_of_line_is_understood() {
     let gone = r#"{"type":"ERROR","object":{"code":410,"reason":"Expired"}}"#;
     assert!(matches!(said(gone), WireObject::Error(status) if status.code == 410));
     let turned = r#"{"object":{"metadata":{"name":"a"},"data":1},"type":"ADDED"}"#;
-    assert!(matches!(
-        said(turned),
-        WireObject::Put(DecodedObject::Object(_))
-    ));
+    assert!(matches!(said(turned), WireObject::Put(DecodedObject::Object(_))));
 }
 
 #[test]
 fn an_object_that_does_not_fit_is_named_without_its_values() {
     let text = event("MODIFIED", r#""s3cr3t""#);
-    let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) =
-        parse_line::<Count>(text.as_bytes())
-    else {
+    let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) = parse_line::<Count>(text.as_bytes()) else {
         panic!("expected a named object");
     };
     assert_eq!(misfit.key.to_string(), "n/a");
@@ -114,9 +109,8 @@ fn an_object_that_does_not_fit_is_named_without_its_values() {
 
 #[test]
 fn page_keeps_decodable_and_undecodable_objects() {
-    let item = |name: &str, data: &str| {
-        format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"1"}},"data":{data}}}"#)
-    };
+    let item =
+        |name: &str, data: &str| format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"1"}},"data":{data}}}"#);
     let list = |items: &[String]| {
         let metadata = r#"{"resourceVersion":"9","continue":""}"#;
         format!(r#"{{"metadata":{metadata},"items":[{}]}}"#, items.join(","))
@@ -124,9 +118,7 @@ fn page_keeps_decodable_and_undecodable_objects() {
     let text = list(&[item("a", "1"), item("b", r#""s3cr3t""#)]);
     let page = parse_page::<Count>(text.as_bytes()).unwrap();
     assert!(matches!(&page.items[0], DecodedObject::Object(_)));
-    assert!(
-        matches!(&page.items[1], DecodedObject::Unreadable(misfit) if &*misfit.key.name == "b")
-    );
+    assert!(matches!(&page.items[1], DecodedObject::Unreadable(misfit) if &*misfit.key.name == "b"));
     assert_eq!((page.continue_token, page.version.as_str()), (None, "9"));
 }
 
@@ -137,20 +129,12 @@ fn requests_carry_selectors_and_versions() {
         labels: Some("a=b".to_owned()),
         fields: None,
     };
-    let uri = watch_request::<Count>(&scope, "7", 250)
-        .unwrap()
-        .uri()
-        .to_string();
-    for part in [
-        "/namespaces/n/configmaps",
-        "labelSelector=a%3Db",
-        "resourceVersion=7",
-    ] {
+    let uri = watch_request::<Count>(&scope, "7", 250).unwrap().uri().to_string();
+    for part in ["/namespaces/n/configmaps", "labelSelector=a%3Db", "resourceVersion=7"] {
         assert!(uri.contains(part), "{uri}");
     }
     assert!(uri.contains("allowWatchBookmarks=true") && uri.contains("timeoutSeconds=250"));
-    let first =
-        list_request::<Count>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
+    let first = list_request::<Count>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
     assert!(first.uri().to_string().contains("limit=500"));
 }
 
@@ -158,8 +142,7 @@ fn requests_carry_selectors_and_versions() {
 fn metadata_view_requests_metadata_only() {
     type Names = crate::MetadataOnly<ConfigMap>;
     let scope = Scope::default();
-    let list =
-        list_request::<Names>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
+    let list = list_request::<Names>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
     let watch = watch_request::<Names>(&scope, "7", 250).unwrap();
     assert!(
         list.headers()[ACCEPT]
@@ -210,9 +193,5 @@ fn a_null_is_read_on_every_way_an_object_comes() {
     let whole = r#"{"metadata":{"name":"b"},"data":[1]}"#;
     let list = format!(r#"{{"metadata":{{}},"items":[{object},{whole}]}}"#);
     let page = parse_page::<Lists>(list.as_bytes()).unwrap();
-    assert!(
-        page.items
-            .iter()
-            .all(|it| matches!(it, DecodedObject::Object(_)))
-    );
+    assert!(page.items.iter().all(|it| matches!(it, DecodedObject::Object(_))));
 }

@@ -56,19 +56,10 @@ impl ApiResponse {
     /// Whether the object is deleted after this response, by a `deletion` or by removing its last finalizer.
     pub(super) fn is_deleted(&self, deletion: bool) -> bool {
         let meta = &self.body["metadata"];
-        let held = meta["finalizers"]
-            .as_array()
-            .is_some_and(|it| !it.is_empty())
-            || meta["deletionGracePeriodSeconds"]
-                .as_i64()
-                .is_some_and(|it| it > 0);
+        let held = meta["finalizers"].as_array().is_some_and(|it| !it.is_empty())
+            || meta["deletionGracePeriodSeconds"].as_i64().is_some_and(|it| it > 0);
         let marked = meta["deletionTimestamp"].is_string();
-        self.is_success()
-            && if deletion {
-                !marked || !held
-            } else {
-                marked && !held
-            }
+        self.is_success() && if deletion { !marked || !held } else { marked && !held }
     }
 
     /// The response as an error about `object`.
@@ -107,15 +98,10 @@ mod tests {
 
     #[test]
     fn terminating_object_is_not_deleted() {
-        let gone = |deletion: bool, metadata: Value| {
-            answer(200, json!({"metadata": metadata})).is_deleted(deletion)
-        };
+        let gone = |deletion: bool, metadata: Value| answer(200, json!({"metadata": metadata})).is_deleted(deletion);
         let at = "2026-01-01T00:00:00Z";
         assert!(answer(200, json!({"kind": "Status"})).is_deleted(true));
-        assert!(!gone(
-            true,
-            json!({"deletionTimestamp": at, "finalizers": ["a/b"]})
-        ));
+        assert!(!gone(true, json!({"deletionTimestamp": at, "finalizers": ["a/b"]})));
         assert!(!gone(
             true,
             json!({"deletionTimestamp": at, "deletionGracePeriodSeconds": 30})

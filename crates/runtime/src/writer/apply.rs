@@ -75,11 +75,7 @@ impl Pass {
     ///
     /// If an object of that name exists that this manager has not written and that is not owned by the owner, the
     /// error has class `Exists`, whether `known` shows it or not; see [`Self::adopt`].
-    pub async fn apply<K>(
-        &self,
-        desired: &K,
-        known: Option<&dyn LiveObjects>,
-    ) -> Result<ApplyResult<K>>
+    pub async fn apply<K>(&self, desired: &K, known: Option<&dyn LiveObjects>) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -89,11 +85,7 @@ impl Pass {
 
     /// Like [`Self::apply`], but an object that `known` shows becomes a child of the owner unless
     /// another object controls it: for callers that have checked it.
-    pub async fn adopt<K>(
-        &self,
-        desired: &K,
-        known: Option<&dyn LiveObjects>,
-    ) -> Result<ApplyResult<K>>
+    pub async fn adopt<K>(&self, desired: &K, known: Option<&dyn LiveObjects>) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -104,11 +96,7 @@ impl Pass {
     /// Like [`Self::apply`], but fails with a conflict if the object changed: for fields that are
     /// computed from the object itself. The base is the `resourceVersion` of `desired` if set,
     /// else the version that the cache last showed.
-    pub async fn apply_locked<K>(
-        &self,
-        desired: &K,
-        known: Option<&dyn LiveObjects>,
-    ) -> Result<ApplyResult<K>>
+    pub async fn apply_locked<K>(&self, desired: &K, known: Option<&dyn LiveObjects>) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -118,11 +106,7 @@ impl Pass {
 
     /// Applies the few fields in `desired` to an object that is not a child of the owner: no owner
     /// reference is added and it is never pruned.
-    pub async fn apply_unowned<K>(
-        &self,
-        desired: &K,
-        known: Option<&dyn LiveObjects>,
-    ) -> Result<ApplyResult<K>>
+    pub async fn apply_unowned<K>(&self, desired: &K, known: Option<&dyn LiveObjects>) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -175,8 +159,7 @@ impl Pass {
         K::Scope: 'static,
     {
         let kind = ErasedKind::for_resource::<K>();
-        let mut desired =
-            DesiredObject::new(desired, &kind, self.owner.id.key.namespace.as_deref())?;
+        let mut desired = DesiredObject::new(desired, &kind, self.owner.id.key.namespace.as_deref())?;
         let object = kind.object_ref(desired.key.clone());
         let mut controlled = false;
         if role != Role::Unowned {
@@ -197,11 +180,7 @@ impl Pass {
         let live = self.read_live(&wanted.kind, &wanted.object, known).await?;
         let absent = live.is_none();
         let mut done = self.write_if_changed(&wanted, live).await;
-        if absent
-            && done
-                .as_ref()
-                .is_err_and(|error| wanted.is_already_exists(error))
-        {
+        if absent && done.as_ref().is_err_and(|error| wanted.is_already_exists(error)) {
             // The caller has not seen it, so it cannot have intended to adopt it.
             wanted.role = Role::Child;
             if let Some(live) = self.read_live(&wanted.kind, &wanted.object, None).await? {
@@ -215,11 +194,7 @@ impl Pass {
         })
     }
 
-    async fn write_if_changed(
-        &self,
-        wanted: &ApplyRequest<'_>,
-        live: Option<Value>,
-    ) -> Result<(Value, ApplyEffect)> {
+    async fn write_if_changed(&self, wanted: &ApplyRequest<'_>, live: Option<Value>) -> Result<(Value, ApplyEffect)> {
         let (object, desired) = (&wanted.object, &wanted.desired);
         self.check_target(wanted, live.as_ref())?;
         if let Some(live) = &live
@@ -238,11 +213,7 @@ impl Pass {
         }
         let seen = live.as_ref();
         let seen = seen.and_then(|live| live["metadata"]["resourceVersion"].as_str());
-        let lock = desired
-            .version
-            .as_deref()
-            .or(seen)
-            .filter(|_| wanted.locked);
+        let lock = desired.version.as_deref().or(seen).filter(|_| wanted.locked);
         let write = WriteRequest {
             verb: "apply",
             object,
@@ -290,21 +261,12 @@ impl Pass {
         }
     }
 
-    async fn send_apply(
-        &self,
-        kind: &ErasedKind,
-        desired: &Value,
-        write: &WriteRequest<'_>,
-    ) -> Result<ApiResponse> {
+    async fn send_apply(&self, kind: &ErasedKind, desired: &Value, write: &WriteRequest<'_>) -> Result<ApiResponse> {
         let key = &write.object.key;
         let parameters = PatchParams::apply(self.writer.manager()).force();
         let request = kind
             .request(key.namespace.as_deref())
-            .patch(
-                &key.name,
-                &parameters,
-                &Patch::Apply(pin_to_live(desired, write)),
-            )
+            .patch(&key.name, &parameters, &Patch::Apply(pin_to_live(desired, write)))
             .map_err(Error::fault)?;
         let answer = self.send(write, request).await?;
         if answer.is_success() {
@@ -314,9 +276,7 @@ impl Pass {
         let error = self.record_refused(write, &answer);
         if is_second_controller(&answer) {
             let what = format!("{} is already controlled by another object", write.object);
-            return Err(
-                Error::new(ErrorClass::Exists, what).with_object(write.object.clone(), None)
-            );
+            return Err(Error::new(ErrorClass::Exists, what).with_object(write.object.clone(), None));
         }
         Err(error)
     }
@@ -411,8 +371,7 @@ fn pin_to_live(desired: &Value, write: &WriteRequest<'_>) -> Value {
 fn is_second_controller(answer: &ApiResponse) -> bool {
     let causes = answer.body["details"]["causes"].as_array();
     let mut fields = causes.into_iter().flatten().map(|cause| &cause["field"]);
-    answer.code == http::StatusCode::UNPROCESSABLE_ENTITY
-        && fields.any(|field| *field == "metadata.ownerReferences")
+    answer.code == http::StatusCode::UNPROCESSABLE_ENTITY && fields.any(|field| *field == "metadata.ownerReferences")
 }
 
 fn effect(answer: &ApiResponse, live: Option<&Value>) -> ApplyEffect {

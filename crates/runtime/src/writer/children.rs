@@ -107,10 +107,7 @@ mod tests {
     #[test]
     fn an_owner_from_before_the_start_may_have_had_any() {
         let children = Children::default();
-        assert!(
-            children.may_have_existed(&key(), "u1", &child("x")),
-            "not known"
-        );
+        assert!(children.may_have_existed(&key(), "u1", &child("x")), "not known");
         children.begin_pass(&key(), "u1", 1, false);
         assert!(children.may_have_existed(&key(), "u1", &child("x")));
     }

@@ -7,20 +7,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::managed_fields::{
-    FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields,
-};
+use crate::managed_fields::{FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields};
 
 /// Whether `manager` owns exactly the fields of `desired`, each with the same value in `live`.
-pub(crate) fn is_converged(
-    desired: &Value,
-    live: &Value,
-    manager: &str,
-    subresource: Option<&str>,
-) -> bool {
+pub(crate) fn is_converged(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> bool {
     // Fields may have different names in another version.
-    let same_version = applied_entry(live, manager, subresource)
-        .is_some_and(|entry| entry["apiVersion"] == desired["apiVersion"]);
+    let same_version =
+        applied_entry(live, manager, subresource).is_some_and(|entry| entry["apiVersion"] == desired["apiVersion"]);
     let (Some(mine), Some(others)) = (
         owned_fields(live, manager, subresource),
         owned_by_others(live, manager, subresource),
@@ -121,10 +114,7 @@ fn items_match(wanted: &[Value], place: &OwnedValue<'_>) -> bool {
         };
         let in_order = last.is_none_or(|last| last < at);
         last = Some(at);
-        in_order
-            && place
-                .child(&step, &live[at])
-                .is_some_and(|below| is_same(item, &below))
+        in_order && place.child(&step, &live[at]).is_some_and(|below| is_same(item, &below))
     })
 }
 

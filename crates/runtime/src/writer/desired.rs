@@ -41,11 +41,7 @@ pub(crate) struct DesiredObject {
 impl DesiredObject {
     /// An apply of `object`. Absent values are not sent, the status is written elsewhere,
     /// and a namespaced object without a namespace goes to the namespace of its owner.
-    pub(crate) fn new<K: Serialize>(
-        object: &K,
-        kind: &ErasedKind,
-        beside: Option<&str>,
-    ) -> Result<Self> {
+    pub(crate) fn new<K: Serialize>(object: &K, kind: &ErasedKind, beside: Option<&str>) -> Result<Self> {
         let mut body = serde_json::to_value(object)?;
         drop_nulls(&mut body);
         let Value::Object(fields) = &mut body else {
@@ -61,9 +57,7 @@ impl DesiredObject {
             .ok_or_else(|| invalid_error(kind, "has invalid metadata"))?;
         let version = meta.get("resourceVersion").and_then(Value::as_str);
         let version = version.map(str::to_owned);
-        SERVER_FIELDS
-            .iter()
-            .for_each(|field| drop(meta.remove(*field)));
+        SERVER_FIELDS.iter().for_each(|field| drop(meta.remove(*field)));
         let key = take_key(meta, kind, beside)?;
         Ok(Self { key, body, version })
     }
@@ -94,14 +88,8 @@ impl DesiredObject {
     }
 }
 
-fn take_key(
-    meta: &mut Map<String, Value>,
-    kind: &ErasedKind,
-    beside: Option<&str>,
-) -> Result<ObjectKey> {
-    let text = |meta: &Map<String, Value>, field: &str| {
-        meta.get(field).and_then(Value::as_str).map(str::to_owned)
-    };
+fn take_key(meta: &mut Map<String, Value>, kind: &ErasedKind, beside: Option<&str>) -> Result<ObjectKey> {
+    let text = |meta: &Map<String, Value>, field: &str| meta.get(field).and_then(Value::as_str).map(str::to_owned);
     let Some(name) = text(meta, "name").filter(|name| !name.is_empty()) else {
         return Err(invalid_error(kind, "has no metadata.name"));
     };
@@ -111,20 +99,14 @@ fn take_key(
     }
     let namespace = text(meta, "namespace").or_else(|| beside.map(str::to_owned));
     let Some(namespace) = namespace else {
-        return Err(invalid_error(
-            kind,
-            "has no metadata.namespace and its owner has none",
-        ));
+        return Err(invalid_error(kind, "has no metadata.namespace and its owner has none"));
     };
     meta.insert("namespace".to_owned(), json!(namespace));
     Ok(ObjectKey::new(Some(&namespace), &name))
 }
 
 fn invalid_error(kind: &ErasedKind, what: &str) -> Error {
-    Error::new(
-        ErrorClass::Invalid,
-        format!("desired {} {what}", kind.name()),
-    )
+    Error::new(ErrorClass::Invalid, format!("desired {} {what}", kind.name()))
 }
 
 /// `None` in a Rust type means an unset field, but JSON null would be a value.
@@ -155,12 +137,7 @@ mod tests {
             "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
             "managedFields": [], "labels": {"x": "y"},
         }));
-        let desired = DesiredObject::new(
-            &read,
-            &ErasedKind::for_resource::<ConfigMap>(),
-            Some("team"),
-        )
-        .expect("fine");
+        let desired = DesiredObject::new(&read, &ErasedKind::for_resource::<ConfigMap>(), Some("team")).expect("fine");
         let sent = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "team", "labels": {"x": "y"}},
@@ -187,24 +164,16 @@ mod tests {
             key: &key,
             uid: "u1",
         };
-        let mut child = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, Some("team"))
-            .expect("fine");
+        let mut child = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, Some("team")).expect("fine");
         assert!(child.set_controller(&owner));
         assert!(child.set_controller(&owner));
         assert_eq!(
-            child.body["metadata"]["ownerReferences"]
-                .as_array()
-                .map(Vec::len),
+            child.body["metadata"]["ownerReferences"].as_array().map(Vec::len),
             Some(1)
         );
-        let space: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("one");
-        let mut space = DesiredObject::new(
-            &space,
-            &ErasedKind::for_resource::<Namespace>(),
-            Some("team"),
-        )
-        .expect("fine");
+        let space: Namespace = serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("one");
+        let mut space =
+            DesiredObject::new(&space, &ErasedKind::for_resource::<Namespace>(), Some("team")).expect("fine");
         assert!(!space.set_controller(&owner));
     }
 }

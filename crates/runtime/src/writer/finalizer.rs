@@ -108,7 +108,5 @@ fn finalizers(object: &Value) -> Vec<String> {
 /// A patch with a failed test gets the response of an invalid one, but without a single cause.
 fn is_failed_test(answer: &ApiResponse) -> bool {
     answer.code == StatusCode::UNPROCESSABLE_ENTITY
-        && answer.body["details"]["causes"]
-            .as_array()
-            .is_none_or(Vec::is_empty)
+        && answer.body["details"]["causes"].as_array().is_none_or(Vec::is_empty)
 }

@@ -122,11 +122,9 @@ fn empty_fields(desired: &Value, live: &Value) -> Value {
 fn drops_empty_fields(desired: &Value, result: &Value) -> bool {
     match (desired, result) {
         _ if !has_empty_fields(desired) || desired == result => false,
-        (Value::Object(fields), Value::Object(result)) if !fields.is_empty() => {
-            fields.iter().any(|(name, inner)| {
-                drops_empty_fields(inner, result.get(name).unwrap_or(&Value::Null))
-            })
-        }
+        (Value::Object(fields), Value::Object(result)) if !fields.is_empty() => fields
+            .iter()
+            .any(|(name, inner)| drops_empty_fields(inner, result.get(name).unwrap_or(&Value::Null))),
         (Value::Array(items), Value::Array(result)) if items.len() == result.len() => {
             let mut pairs = items.iter().zip(result);
             pairs.any(|(item, result)| drops_empty_fields(item, result))
@@ -186,30 +184,16 @@ mod tests {
     fn normalized_value_is_recognized() {
         let memory = AppliedMemo::default();
         let desired = desired_object();
-        let holds = |desired: &Value, live: &Value| {
-            memory.is_current(&object(), None, "ours", desired, live)
-        };
+        let holds = |desired: &Value, live: &Value| memory.is_current(&object(), None, "ours", desired, live);
         assert!(!holds(&desired, &live("1", 0, &cpu())));
-        memory.memoize(
-            &object(),
-            None,
-            "ours",
-            &desired,
-            (None, &live("1", 0, &cpu())),
-        );
+        memory.memoize(&object(), None, "ours", &desired, (None, &live("1", 0, &cpu())));
         assert!(
             holds(&desired, &live("1", 3, &cpu())),
             "fields of other managers do not count"
         );
-        assert!(
-            !holds(&desired, &live("2", 0, &cpu())),
-            "another value of ours"
-        );
+        assert!(!holds(&desired, &live("2", 0, &cpu())), "another value of ours");
         let other = json!({"spec": {"cpu": "2"}});
-        assert!(
-            !holds(&other, &live("1", 0, &cpu())),
-            "another desired object"
-        );
+        assert!(!holds(&other, &live("1", 0, &cpu())), "another desired object");
     }
 
     #[test]

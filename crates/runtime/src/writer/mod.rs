@@ -34,15 +34,7 @@ use crate::key::{ObjectKey, ObjectRef};
 use crate::telemetry::Telemetry;
 
 /// The verbs of writes in metrics and the journal.
-pub(crate) const VERBS: [&str; 7] = [
-    "apply",
-    "create",
-    "delete",
-    "finalizer",
-    "relabel",
-    "report",
-    "status",
-];
+pub(crate) const VERBS: [&str; 7] = ["apply", "create", "delete", "finalizer", "relabel", "report", "status"];
 
 pub use self::apply::{ApplyEffect, ApplyResult};
 pub use self::known::{InFlightWrite, LiveObjects};
@@ -67,13 +59,7 @@ struct Inner {
 impl Writer {
     /// A writer with the field manager `manager` that acts only while `fence` is open.
     #[must_use]
-    pub fn new(
-        client: kube::Client,
-        manager: &str,
-        fence: Fence,
-        telemetry: Telemetry,
-        clock: Clock,
-    ) -> Self {
+    pub fn new(client: kube::Client, manager: &str, fence: Fence, telemetry: Telemetry, clock: Clock) -> Self {
         Self(Arc::new(Inner {
             client,
             manager: manager.into(),

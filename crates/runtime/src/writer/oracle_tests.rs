@@ -1,7 +1,7 @@
 //! Checks against the server: skipped writes would have changed nothing, and a change of another
 //! writer is never taken for ours. Random histories on the box.
 
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -74,9 +74,7 @@ fn map(keys: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let entry = (proptest::sample::select(keys), pick(&["1", "2"]));
     let entries = proptest::collection::vec(entry, 0..3);
     entries.prop_map(|entries| {
-        let entries = entries
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value));
+        let entries = entries.into_iter().map(|(key, value)| (key.to_owned(), value));
         Value::Object(entries.collect())
     })
 }
@@ -90,10 +88,7 @@ fn set() -> impl Strategy<Value = Value> {
 fn items() -> impl Strategy<Value = Value> {
     let names = proptest::sample::subsequence(vec!["n1", "n2", "n3"], 0..3).prop_shuffle();
     let rest = proptest::collection::vec(
-        (
-            proptest::option::of(pick(&["1", "2"])),
-            proptest::option::of(set()),
-        ),
+        (proptest::option::of(pick(&["1", "2"])), proptest::option::of(set())),
         3,
     );
     (names, rest).prop_map(|(names, rest)| {
@@ -127,24 +122,20 @@ fn fields() -> impl Strategy<Value = Value> {
         maybe(items()),
         maybe(ports()),
     );
-    all.prop_map(
-        |(text, filled, map, nested, whole, list, set, items, ports)| {
-            let mut fields = json!({
-                "text": text, "filled": filled, "map": map, "nested": nested, "whole": whole,
-                "list": list, "set": set, "items": items, "ports": ports,
-            });
-            drop_nulls(&mut fields);
-            fields
-        },
-    )
+    all.prop_map(|(text, filled, map, nested, whole, list, set, items, ports)| {
+        let mut fields = json!({
+            "text": text, "filled": filled, "map": map, "nested": nested, "whole": whole,
+            "list": list, "set": set, "items": items, "ports": ports,
+        });
+        drop_nulls(&mut fields);
+        fields
+    })
 }
 
 /// A merge patch can also remove fields.
 fn patch() -> impl Strategy<Value = Value> {
     let gone = proptest::sample::subsequence(
-        vec![
-            "text", "map", "nested", "whole", "list", "set", "items", "ports",
-        ],
+        vec!["text", "map", "nested", "whole", "list", "set", "items", "ports"],
         0..3,
     );
     (fields(), gone).prop_map(|(mut fields, gone)| {
@@ -164,10 +155,7 @@ fn foreign_step() -> impl Strategy<Value = Step> {
 }
 
 fn own_step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        fields().prop_map(Step::Ours),
-        fields().prop_map(Step::OurStatus)
-    ]
+    prop_oneof![fields().prop_map(Step::Ours), fields().prop_map(Step::OurStatus)]
 }
 
 fn history() -> impl Strategy<Value = Vec<Step>> {
@@ -182,9 +170,7 @@ impl Things {
         let client = cluster.plain_client("test");
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let definition = serde_json::from_value(definition()).expect("a definition");
-        let made = definitions
-            .create(&PostParams::default(), &definition)
-            .await;
+        let made = definitions.create(&PostParams::default(), &definition).await;
         made.expect("the definition is accepted");
         tokio::time::sleep(tokio::time::Duration::from_secs(5)).await;
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Thing"));
@@ -229,8 +215,7 @@ impl Things {
                 self.0.patch_status(name, &rival, &patch).await
             }
         };
-        done.ok()
-            .map(|object| serde_json::to_value(object).expect("JSON"))
+        done.ok().map(|object| serde_json::to_value(object).expect("JSON"))
     }
 }
 
@@ -255,12 +240,7 @@ fn version(object: &Value) -> &Value {
 
 /// The object without its names and its bookkeeping fields.
 fn essence(object: &Value) -> Value {
-    let part = |name: &str| {
-        object
-            .get(name)
-            .cloned()
-            .unwrap_or_else(|| Value::Object(Map::new()))
-    };
+    let part = |name: &str| object.get(name).cloned().unwrap_or_else(|| Value::Object(Map::new()));
     json!({"spec": part("spec"), "status": part("status")})
 }
 
@@ -269,10 +249,7 @@ fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.into_iter().filter(|(_, inner)| !empty(inner));
-            Value::Object(
-                kept.map(|(name, inner)| (name, without_empty(inner)))
-                    .collect(),
-            )
+            Value::Object(kept.map(|(name, inner)| (name, without_empty(inner))).collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_empty).collect()),
         scalar => scalar,
@@ -284,7 +261,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     world
         .run(|cluster| async move { scenario(Things::new(&cluster).await).await })
         .value

@@ -47,10 +47,7 @@ impl PassOwner {
     {
         let kind = ErasedKind::for_resource::<K>();
         let meta = object.meta();
-        let key = ObjectKey::new(
-            meta.namespace.as_deref(),
-            meta.name.as_deref().unwrap_or_default(),
-        );
+        let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
         Ok(Self {
             id: kind.object_ref(key),
             kind,

@@ -48,11 +48,7 @@ impl Pass {
         };
         let request = kind
             .request(key.namespace.as_deref())
-            .patch(
-                &key.name,
-                &parameters,
-                &Patch::Merge(body(change, live.as_ref())),
-            )
+            .patch(&key.name, &parameters, &Patch::Merge(body(change, live.as_ref())))
             .map_err(Error::fault)?;
         let write = WriteRequest {
             verb: "relabel",
@@ -73,10 +69,7 @@ impl Pass {
 /// The patch, bound to the UID that was seen: a later object of that name is another.
 fn body(change: &MetadataPatch, live: Option<&Value>) -> Value {
     let mut metadata = json!({});
-    for (field, values) in [
-        ("labels", &change.labels),
-        ("annotations", &change.annotations),
-    ] {
+    for (field, values) in [("labels", &change.labels), ("annotations", &change.annotations)] {
         if !values.is_empty() {
             metadata[field] = json!(values);
         }

@@ -29,11 +29,7 @@ impl Pass {
 
     /// Deletes an object that need not be a child, if it exists and is unchanged since it was read.
     /// Fails if another object controls it.
-    pub async fn delete_unowned<K>(
-        &self,
-        key: &ObjectKey,
-        known: Option<&dyn LiveObjects>,
-    ) -> Result<()>
+    pub async fn delete_unowned<K>(&self, key: &ObjectKey, known: Option<&dyn LiveObjects>) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
@@ -75,17 +71,10 @@ impl Pass {
         let mut pruned = 0;
         for live in known.owned_by(&self.owner.uid) {
             let meta = &live["metadata"];
-            let key = ObjectKey::new(
-                meta["namespace"].as_str(),
-                meta["name"].as_str().unwrap_or_default(),
-            );
+            let key = ObjectKey::new(meta["namespace"].as_str(), meta["name"].as_str().unwrap_or_default());
             let object = kind.object_ref(key);
             let controlled = |it: &Value| it["controller"] == true && it["uid"] == self.owner.uid;
-            let ours = meta["ownerReferences"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .any(controlled);
+            let ours = meta["ownerReferences"].as_array().into_iter().flatten().any(controlled);
             let wanted = self.state().desired.contains(&object);
             let ours = ours && has_fields(&live, self.writer.manager());
             if ours && !wanted && !meta["deletionTimestamp"].is_string() {

@@ -93,8 +93,7 @@ impl Pass {
         let owner = &self.owner;
         let what = format!("apply of {object}: {} {why}", owner.id);
         let read = owner.read["metadata"]["resourceVersion"].as_str();
-        Error::new(ErrorClass::Conflict, what)
-            .with_object(owner.id.clone(), read.map(ResourceVersion::parse))
+        Error::new(ErrorClass::Conflict, what).with_object(owner.id.clone(), read.map(ResourceVersion::parse))
     }
 
     /// Whether `live` has the owner among its owners.
@@ -110,8 +109,7 @@ impl Pass {
     /// Two controllers of one child would keep undoing each other's changes.
     pub(super) fn check_single_controller(&self, object: &ObjectRef, live: &Value) -> Result<()> {
         let uid = &self.owner.uid;
-        let Some(other) = references(live).find(|it| it["controller"] == true && it["uid"] != *uid)
-        else {
+        let Some(other) = references(live).find(|it| it["controller"] == true && it["uid"] != *uid) else {
             return Ok(());
         };
         let name = |field: &str| other[field].as_str().unwrap_or("?").to_owned();
@@ -125,12 +123,7 @@ impl Pass {
 
     /// An object that neither this controller has written nor the owner owns belongs to others.
     /// `owned`: whether the owner can own it, which is impossible across namespaces.
-    pub(super) fn check_controller(
-        &self,
-        object: &ObjectRef,
-        live: &Value,
-        owned: bool,
-    ) -> Result<()> {
+    pub(super) fn check_controller(&self, object: &ObjectRef, live: &Value, owned: bool) -> Result<()> {
         if self.is_child(live) {
             return Ok(());
         }
@@ -153,8 +146,7 @@ impl Pass {
 
 fn name_taken_error(object: &ObjectRef, live: &Value, what: String) -> Error {
     let version = live["metadata"]["resourceVersion"].as_str();
-    Error::new(ErrorClass::Exists, what)
-        .with_object(object.clone(), version.map(ResourceVersion::parse))
+    Error::new(ErrorClass::Exists, what).with_object(object.clone(), version.map(ResourceVersion::parse))
 }
 
 fn references(object: &Value) -> impl Iterator<Item = &Value> {

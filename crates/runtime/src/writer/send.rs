@@ -44,9 +44,7 @@ impl WriteRequest<'_> {
 
     /// The version for an error: the one that turned out to be too old.
     fn read_version(&self) -> Option<ResourceVersion> {
-        self.lock
-            .map(ResourceVersion::parse)
-            .or_else(|| self.base_version())
+        self.lock.map(ResourceVersion::parse).or_else(|| self.base_version())
     }
 
     fn uid(&self) -> Option<&str> {
@@ -70,15 +68,9 @@ impl WriteRequest<'_> {
 
 impl Pass {
     /// Sends a write, passes the response to the cache and counts it. The caller handles a refusal.
-    pub(super) async fn send(
-        &self,
-        write: &WriteRequest<'_>,
-        request: Request<Vec<u8>>,
-    ) -> Result<ApiResponse> {
+    pub(super) async fn send(&self, write: &WriteRequest<'_>, request: Request<Vec<u8>>) -> Result<ApiResponse> {
         let guard = self.writer.0.fence.guard()?;
-        let under_way = write
-            .known
-            .map(|known| known.begin_write(&write.object.key));
+        let under_way = write.known.map(|known| known.begin_write(&write.object.key));
         let mut effect = SentWrite {
             pass: self,
             write,
@@ -163,31 +155,18 @@ impl Pass {
     pub(super) fn record_conflict(&self, write: &WriteRequest<'_>, why: &str) -> Error {
         self.record_result(write.verb, write.object, WriteResult::Conflict);
         let what = format!("{} of {}: {why}", write.verb, write.object);
-        Error::new(ErrorClass::Conflict, what)
-            .with_object(write.object.clone(), write.read_version())
+        Error::new(ErrorClass::Conflict, what).with_object(write.object.clone(), write.read_version())
     }
 
     /// Counts a write.
-    pub(super) fn record_result(
-        &self,
-        verb: &'static str,
-        object: &ObjectRef,
-        result: WriteResult,
-    ) {
-        self.writer.0.telemetry.emit(WriteEnded {
-            object,
-            verb,
-            result,
-        });
+    pub(super) fn record_result(&self, verb: &'static str, object: &ObjectRef, result: WriteResult) {
+        self.writer.0.telemetry.emit(WriteEnded { object, verb, result });
     }
 }
 
 /// Waits for `answer` while the lease is held. A write that still waits for the rate limiter is
 /// dropped with the lease, however late this process notices.
-async fn abort_if_lost<T>(
-    guard: &FenceGuard,
-    answer: impl Future<Output = Result<T>>,
-) -> Result<T> {
+async fn abort_if_lost<T>(guard: &FenceGuard, answer: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! { biased;
         () = guard.until_lost() => Err(lease_lost()),
         answer = answer => answer,
@@ -195,10 +174,7 @@ async fn abort_if_lost<T>(
 }
 
 fn lease_lost() -> Error {
-    Error::new(
-        ErrorClass::Unavailable,
-        "the leader lease was lost during the call",
-    )
+    Error::new(ErrorClass::Unavailable, "the leader lease was lost during the call")
 }
 
 /// A write in flight. One that is dropped may still be carried out.

@@ -5,8 +5,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{
-    Condition, ConditionChanges, ConditionStatus, PassOutcome, READY, merge_conditions,
-    resolve_conditions,
+    Condition, ConditionChanges, ConditionStatus, PassOutcome, READY, merge_conditions, resolve_conditions,
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::journal::JournalEntry;
@@ -25,9 +24,7 @@ impl Pass {
     /// if nothing would change.
     pub async fn flush(&self, outcome: PassOutcome<'_>) -> Result<()> {
         let live = self.live();
-        if self.state().owner_deleted
-            || self.owner.is_live_released_by(&live, self.writer.manager())
-        {
+        if self.state().owner_deleted || self.owner.is_live_released_by(&live, self.writer.manager()) {
             return Ok(());
         }
         let Some(status) = self.desired_status(&live, outcome)? else {
@@ -66,12 +63,7 @@ impl Pass {
         let request = owner
             .kind
             .request(owner.id.key.namespace.as_deref())
-            .patch_subresource(
-                "status",
-                &owner.id.key.name,
-                &parameters,
-                &Patch::Apply(&body),
-            )
+            .patch_subresource("status", &owner.id.key.name, &parameters, &Patch::Apply(&body))
             .map_err(Error::fault)?;
         let answer = self.send(&write, request).await?;
         if answer.is_object_not_found() && self.is_owner_missing().await? {
@@ -100,8 +92,7 @@ impl Pass {
             return error;
         }
         let kind = &write.object.kind;
-        let what =
-            format!("{kind} has no status subresource; add one to its CustomResourceDefinition");
+        let what = format!("{kind} has no status subresource; add one to its CustomResourceDefinition");
         Error::new(ErrorClass::Invalid, what)
     }
 
@@ -113,9 +104,7 @@ impl Pass {
         };
         let said = said.transpose().map_err(Error::fault)?;
         let owned = owned_fields(live, self.writer.manager(), STATUS);
-        let owned = owned
-            .as_ref()
-            .and_then(|all| all.child(&FieldStep::field("status")));
+        let owned = owned.as_ref().and_then(|all| all.child(&FieldStep::field("status")));
         let kept = || owned.map(|owned| owned.extract(&live["status"]));
         let spoken = said.is_some();
         let mut status = match said.or_else(kept) {
@@ -133,11 +122,7 @@ impl Pass {
         let now = self.writer.0.clock.now();
         let conditions = merge_conditions(&existing, &wishes, self.owner.generation, now);
         status.insert("conditions".to_owned(), json!(conditions));
-        let observed = match self
-            .owner
-            .generation
-            .filter(|_| outcome.has_observed_spec())
-        {
+        let observed = match self.owner.generation.filter(|_| outcome.has_observed_spec()) {
             Some(generation) => json!(generation),
             None => live["status"]["observedGeneration"].clone(),
         };
@@ -148,9 +133,7 @@ impl Pass {
     /// Whether the conditions are owned as a whole, so that setting one sets all.
     fn owns_whole_list(&self, live: &Value) -> bool {
         let others = owned_by_others(live, self.writer.manager(), STATUS);
-        let others = others
-            .as_ref()
-            .and_then(|all| all.child(&FieldStep::field("status")));
+        let others = others.as_ref().and_then(|all| all.child(&FieldStep::field("status")));
         let conditions = others.and_then(|all| all.child(&FieldStep::field("conditions")));
         conditions.is_some_and(FieldSet::is_leaf)
     }
@@ -176,9 +159,7 @@ impl Pass {
                 continue;
             };
             let was = find_condition(&old["conditions"], &is.type_);
-            if was.is_none_or(|was| {
-                was["status"] != is.status.as_str() || was["reason"] != *is.reason
-            }) {
+            if was.is_none_or(|was| was["status"] != is.status.as_str() || was["reason"] != *is.reason) {
                 self.record(JournalEntry::Condition {
                     condition: is.type_,
                     status: is.status.as_str(),
@@ -210,12 +191,7 @@ fn retain_known(value: &mut Value, known: &Value) {
 
 /// The conditions to merge ours into: those we own, those of others that we now set too, and
 /// all of them if the list is owned as a `whole`.
-fn existing_conditions(
-    live: &Value,
-    owned: Option<&FieldSet>,
-    whole: bool,
-    wishes: &ConditionChanges,
-) -> Vec<Value> {
+fn existing_conditions(live: &Value, owned: Option<&FieldSet>, whole: bool, wishes: &ConditionChanges) -> Vec<Value> {
     let conditions = &live["status"]["conditions"];
     let owned = owned.and_then(|owned| owned.child(&FieldStep::field("conditions")));
     let ours = |condition: &&Value| {
@@ -225,10 +201,9 @@ fn existing_conditions(
             || mentioned
             || owned.is_some_and(|owned| {
                 owned.is_leaf()
-                    || owned.steps().any(|(step, _)| {
-                        step.resolve(conditions)
-                            .is_some_and(|it| std::ptr::eq(it, *condition))
-                    })
+                    || owned
+                        .steps()
+                        .any(|(step, _)| step.resolve(conditions).is_some_and(|it| std::ptr::eq(it, *condition)))
             })
     };
     let all = conditions.as_array().into_iter().flatten();
@@ -248,12 +223,7 @@ fn adopt_conditions(wishes: &mut ConditionChanges, conditions: Option<&Value>) {
 fn parse_condition(condition: &Value) -> Option<Condition> {
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
     let status = ConditionStatus::parse(text("status"))?;
-    Some(Condition::new(
-        text("type"),
-        status,
-        text("reason"),
-        text("message"),
-    ))
+    Some(Condition::new(text("type"), status, text("reason"), text("message")))
 }
 
 fn find_condition<'a>(conditions: &'a Value, kind: &str) -> Option<&'a Value> {

@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use aplomb::admin::{
-    self, AdminRegistry, DebugState, EngineEntry, EngineInspector, TaskState, WatchHealth,
-};
+use aplomb::admin::{self, AdminRegistry, DebugState, EngineEntry, EngineInspector, TaskState, WatchHealth};
 use aplomb::leadership;
 use aplomb::telemetry::{MetricsSource, Telemetry, WorkersSet};
 use axum::Router;
@@ -91,10 +89,7 @@ async fn engines_of_one_process_share_one_state() {
         let state = board.state();
         state.watches.into_iter().map(|watch| watch.name).collect()
     };
-    assert_eq!(
-        names(&board),
-        ["ConfigMap in all namespaces", "Secret in default"]
-    );
+    assert_eq!(names(&board), ["ConfigMap in all namespaces", "Secret in default"]);
     let metrics = board.metrics();
     let families = metrics.matches("# TYPE aplomb_cache_objects ").count();
     assert_eq!(families, 1, "shared counters appear once: {metrics}");
@@ -129,10 +124,7 @@ async fn readiness_is_withdrawn_with_its_reason_when_a_cache_is_not_fresh() {
     let router = router(&process);
     let (status, text) = get(&router, "/readyz?verbose").await;
     assert_eq!(status, StatusCode::OK);
-    assert!(
-        text.starts_with("[+]watch/ConfigMap in all namespaces ok\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("[+]watch/ConfigMap in all namespaces ok\n"), "{text}");
     process.0.lock().unwrap().watches[0].reconnecting = Some(31.0);
     let (status, text) = get(&router, "/readyz").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
@@ -187,11 +179,7 @@ async fn it_is_served_on_a_socket_until_the_end() {
 
 /// The example operator with a lease, and its own endpoints.
 async fn operator_reports_state(lab: Lab) {
-    let address = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let pages = lab::page(&lab).await;
     let operator = page::operator(lab.client("operator").0).configure(|settings| {
         settings.admin = Some(address);
@@ -218,10 +206,7 @@ async fn operator_reports_state(lab: Lab) {
     }
     let journal = http_get(address, "/debug/journal/Page/default/front").await;
     for what in ["triggered", "started", "wrote", "ended"] {
-        assert!(
-            journal.contains(&format!(r#""what":"{what}""#)),
-            "{journal}"
-        );
+        assert!(journal.contains(&format!(r#""what":"{what}""#)), "{journal}");
     }
     let state = http_get(address, "/debug/state.json").await;
     let (_, state) = state.split_once("\r\n\r\n").unwrap();

@@ -24,9 +24,7 @@ async fn foreign_config_map(lab: &Lab, name: &str) -> Api<ConfigMap> {
         field_manager: Some("kubectl-create".to_owned()),
         ..PostParams::default()
     };
-    maps.create(&parameters, &config_map(name, "theirs"))
-        .await
-        .unwrap();
+    maps.create(&parameters, &config_map(name, "theirs")).await.unwrap();
     maps
 }
 
@@ -40,10 +38,7 @@ async fn bench(lab: &Lab, seen: bool) -> Bench {
 
 async fn wait_for_cache(bench: &Bench, name: &str, seen: bool) {
     if seen {
-        wait_until(seconds(5), "the cache shows it", || async {
-            bench.map(name).is_some()
-        })
-        .await;
+        wait_until(seconds(5), "the cache shows it", || async { bench.map(name).is_some() }).await;
     }
 }
 
@@ -60,20 +55,12 @@ async fn name_conflict(lab: Lab, seen: bool) {
         let error = error.expect_err("the object belongs to another writer");
         assert_eq!(error.class(), ErrorClass::Exists, "{error}");
         let text = error.to_string();
-        for part in [
-            "ConfigMap default/child exists",
-            "kubectl-create",
-            "delete it",
-        ] {
+        for part in ["ConfigMap default/child exists", "kubectl-create", "delete it"] {
             assert!(text.contains(part), "{text}");
         }
     }
     assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
-    assert_eq!(
-        maps.get("child").await.unwrap(),
-        before,
-        "the object is unchanged"
-    );
+    assert_eq!(maps.get("child").await.unwrap(), before, "the object is unchanged");
 }
 
 /// A user's object has the name of a child in another namespace than its owner.
@@ -120,9 +107,7 @@ async fn unseen(lab: Lab) {
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(600))).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let pass = bench.pass(&bench.front());
-    pass.apply(&config_map("new", "1"), Some(&bench.maps))
-        .await
-        .unwrap();
+    pass.apply(&config_map("new", "1"), Some(&bench.maps)).await.unwrap();
     let answers = bench.answers.all();
     let about_it = answers.iter().filter(|it| it.path.ends_with("/new"));
     assert_eq!(about_it.count(), 1, "one request for a child");
@@ -134,16 +119,10 @@ async fn unseen(lab: Lab) {
     let mut body = serde_json::to_value(&child).unwrap();
     body["apiVersion"] = json!("v1");
     body["kind"] = json!("ConfigMap");
-    maps.patch("child", &parameters, &Patch::Apply(body))
-        .await
-        .unwrap();
-    let applied = pass
-        .apply(&config_map("child", "1"), Some(&bench.maps))
-        .await;
+    maps.patch("child", &parameters, &Patch::Apply(body)).await.unwrap();
+    let applied = pass.apply(&config_map("child", "1"), Some(&bench.maps)).await;
     assert_eq!(applied.unwrap().effect, ApplyEffect::Unchanged);
-    let applied = pass
-        .apply(&config_map("child", "2"), Some(&bench.maps))
-        .await;
+    let applied = pass.apply(&config_map("child", "2"), Some(&bench.maps)).await;
     assert_eq!(applied.unwrap().effect, ApplyEffect::Changed);
     assert_eq!(maps.get("child").await.unwrap().data.unwrap()["value"], "2");
 }
@@ -187,10 +166,7 @@ async fn child_of_another_owner(lab: Lab, seen: bool) {
             pass.adopt(&wanted, known).await.unwrap_err(),
         ] {
             assert_eq!(error.class(), ErrorClass::Exists, "{error}");
-            assert!(
-                error.to_string().contains("controlled by Page other"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("controlled by Page other"), "{error}");
         }
     }
 }
@@ -218,10 +194,7 @@ async fn adopted(lab: Lab, seen: bool) -> Option<ErrorClass> {
 #[test]
 fn adopt_takes_a_cached_object() {
     assert_eq!(on_box(4, |lab| adopted(lab, true)), None);
-    assert_eq!(
-        on_box(4, |lab| adopted(lab, false)),
-        Some(ErrorClass::Exists)
-    );
+    assert_eq!(on_box(4, |lab| adopted(lab, false)), Some(ErrorClass::Exists));
 }
 
 /// An object with the page among its owners was handed over.
@@ -291,9 +264,7 @@ async fn copied(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
-    pass.apply(&config_map("child", "1"), Some(&bench.maps))
-        .await
-        .unwrap();
+    pass.apply(&config_map("child", "1"), Some(&bench.maps)).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let mut copy = maps.get("child").await.unwrap();
     copy.metadata = kube::core::ObjectMeta {
@@ -330,16 +301,10 @@ async fn deleted_by_name(lab: Lab, seen: bool) {
         let there = maps.get_opt("child").await.unwrap();
         assert!(there.is_some(), "the object belongs to a user");
     }
-    pass.delete_unowned::<ConfigMap>(&key("child"), None)
-        .await
-        .unwrap();
+    pass.delete_unowned::<ConfigMap>(&key("child"), None).await.unwrap();
     assert!(maps.get_opt("child").await.unwrap().is_none());
-    pass.apply(&config_map("mine", "1"), Some(&bench.maps))
-        .await
-        .unwrap();
-    pass.delete::<ConfigMap>(&key("mine"), Some(&bench.maps))
-        .await
-        .unwrap();
+    pass.apply(&config_map("mine", "1"), Some(&bench.maps)).await.unwrap();
+    pass.delete::<ConfigMap>(&key("mine"), Some(&bench.maps)).await.unwrap();
     assert!(maps.get_opt("mine").await.unwrap().is_none());
     pass.delete::<Page>(&bench.key, None).await.unwrap();
     assert!(pages.get_opt("front").await.unwrap().is_none());
@@ -364,23 +329,15 @@ async fn name_conflict_reported(lab: Lab) {
         .await;
         sleep(seconds(600)).await;
         let message = stalled(&pages).await.unwrap();
-        assert!(
-            message.contains("ConfigMap default/front exists"),
-            "{message}"
-        );
+        assert!(message.contains("ConfigMap default/front exists"), "{message}");
         let events: Api<Event> = Api::namespaced(lab.user(), "default");
         let events = events.list(&ListParams::default()).await.unwrap();
         let said = |it: &&Event| it.reason.as_deref() == Some("AlreadyExists");
         assert_eq!(events.iter().filter(said).count(), 1);
         let writes = answers.writes();
         assert_eq!(writes.len(), 1, "its status, once: {writes:?}");
-        assert_eq!(
-            maps.get("front").await.unwrap().data.unwrap()["value"],
-            "theirs"
-        );
-        maps.delete("front", &DeleteParams::default())
-            .await
-            .unwrap();
+        assert_eq!(maps.get("front").await.unwrap().data.unwrap()["value"], "theirs");
+        maps.delete("front", &DeleteParams::default()).await.unwrap();
         wait_until(seconds(70), "the page gets its child", || async {
             stalled(&pages).await.is_none()
         })
@@ -421,8 +378,7 @@ fn uncached_taken_name_is_not_retried_hot() {
             labels: Some("app=other".to_owned()),
             ..aplomb::Scope::default()
         };
-        let controller =
-            Controller::new("page", blind).owns_in::<ConfigMap>(selected, Predicate::always());
+        let controller = Controller::new("page", blind).owns_in::<ConfigMap>(selected, Predicate::always());
         let engine = Engine::new("pages", client).controller(controller);
         tokio::select! { biased;
             () = sleep(seconds(600)) => {}

@@ -106,8 +106,7 @@ async fn run_adversary(lab: Lab, seed: u64, weather: FaultMode) {
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let (client, faults) = lab.client("operator");
     weather.set(&faults);
-    let controller =
-        Controller::<Page>::new("page", reconcile).owns::<ConfigMap>(Predicate::always());
+    let controller = Controller::<Page>::new("page", reconcile).owns::<ConfigMap>(Predicate::always());
     let engine = Engine::new("pages.example.com", client).controller(controller);
     let scenario = async {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -121,11 +120,7 @@ async fn run_adversary(lab: Lab, seed: u64, weather: FaultMode) {
             let child = maps.get("front").await.unwrap().data.unwrap_or_default();
             let status = page.status.map(|status| status.words);
             let theirs = number(child.get("theirs").map(String::as_str));
-            assert_eq!(
-                child.get("title"),
-                Some(&page.spec.title),
-                "seed {seed} round {round}"
-            );
+            assert_eq!(child.get("title"), Some(&page.spec.title), "seed {seed} round {round}");
             assert_eq!(status, Some(theirs), "seed {seed} round {round}");
         }
     };
@@ -145,8 +140,6 @@ fn no_foreign_change_is_missed_on_bad_days() {
 #[test]
 fn no_foreign_change_is_missed_behind_an_own_write_in_a_list() {
     for seed in 100..130 {
-        on_box(seed, move |lab| {
-            run_adversary(lab, seed, FaultMode::Relists)
-        });
+        on_box(seed, move |lab| run_adversary(lab, seed, FaultMode::Relists));
     }
 }

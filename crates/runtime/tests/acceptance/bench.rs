@@ -75,15 +75,9 @@ impl Bench {
         });
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = told.clone();
-        maps.listen(move |event| {
-            log.lock()
-                .unwrap()
-                .push((event.key(), event.is_written_by(MANAGER)))
-        });
+        maps.listen(move |event| log.lock().unwrap().push((event.key(), event.is_written_by(MANAGER))));
         let tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + seconds(20))
-            .await
-            .unwrap();
+        hub.wait_until_synced(Instant::now() + seconds(20)).await.unwrap();
         let writer = writer(&client, &Fence::always_open(), &telemetry);
         Self {
             pages: pages.cache(),

@@ -7,7 +7,7 @@ use aplomb::call_context::CallContext;
 use aplomb::ratelimit::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig, api};
 use aplomb::{Error, ErrorClass};
 use aplomb_simulation::faults::{Fault, Match, Rule};
-use aplomb_simulation::{Run, World};
+use aplomb_simulation::{Run, Simulation};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
@@ -72,12 +72,10 @@ async fn object(client: Client, name: String, lane: LimitLane) {
 
 /// A thousand objects that write while the server rejects every write until [`RESET`].
 fn throttled(fault: Fault, through: Through) -> Run<u64> {
-    let world = World::new(6).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(6).interpose(aplomb_virtual_time::install);
     world.run(move |cluster| async move {
         let refusal = Rule::new(fault).on(Match::writes());
-        cluster
-            .faults("operator")
-            .add(refusal.between(Duration::ZERO, RESET));
+        cluster.faults("operator").add(refusal.between(Duration::ZERO, RESET));
         let client = match through {
             Through::Nothing => cluster.plain_client("operator"),
             _ => cluster.client("operator"),
@@ -104,11 +102,7 @@ fn early_requests(sent: &[(Duration, String)]) -> usize {
 /// The most requests of any second after the reset.
 fn busiest_second(sent: &[(Duration, String)]) -> usize {
     let after = || sent.iter().map(|(at, _)| *at).filter(|at| *at >= RESET);
-    let within = |from: Duration| {
-        after()
-            .filter(|at| (from..from + SECOND).contains(at))
-            .count()
-    };
+    let within = |from: Duration| after().filter(|at| (from..from + SECOND).contains(at)).count();
     after().map(within).max().unwrap_or(0)
 }
 
@@ -125,11 +119,7 @@ fn refusal_delays_a_thousand_objects_and_admits_them_at_the_rate() {
     for fault in refusals() {
         let run = throttled(fault.clone(), Through::Gate);
         let sent = requests(&run.trace, "operator");
-        assert_eq!(
-            early_requests(&sent),
-            0,
-            "{fault}: no call before the reset"
-        );
+        assert_eq!(early_requests(&sent), 0, "{fault}: no call before the reset");
         let after: Vec<_> = sent.iter().filter(|(at, _)| *at >= RESET).collect();
         assert_eq!(after.len(), OBJECTS + URGENT, "no call is rejected again");
         assert_eq!(
@@ -143,10 +133,7 @@ fn refusal_delays_a_thousand_objects_and_admits_them_at_the_rate() {
         }
         assert!(busiest_second(&sent) <= RATE as usize + 1);
         let first = &after[..URGENT];
-        assert!(
-            first.iter().all(|(_, url)| url.contains("/urgent-")),
-            "{first:?}"
-        );
+        assert!(first.iter().all(|(_, url)| url.contains("/urgent-")), "{first:?}");
     }
 }
 
@@ -158,8 +145,5 @@ fn unlimited_client_calls_continuously_or_in_bursts() {
     assert!(before > 10_000, "{before} calls before the reset");
     let kube = throttled(fault, Through::Kube);
     let busiest = busiest_second(&requests(&kube.trace, "operator"));
-    assert!(
-        busiest > 10 * RATE as usize,
-        "{busiest} calls in one second after it"
-    );
+    assert!(busiest > 10 * RATE as usize, "{busiest} calls in one second after it");
 }

@@ -25,10 +25,7 @@ async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
     let front = bench.front();
     let first = bench.pass(&front);
     for name in ["kept", "dropped"] {
-        first
-            .apply(&config_map(name, "x"), Some(&bench.maps))
-            .await
-            .unwrap();
+        first.apply(&config_map(name, "x"), Some(&bench.maps)).await.unwrap();
     }
     bench.make_foreign(&lab, "theirs").await;
     wait_until(seconds(5), "the cache shows their child", || async {
@@ -36,16 +33,10 @@ async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
     })
     .await;
     let second = bench.pass(&front);
-    second
-        .apply(&config_map("kept", "x"), Some(&bench.maps))
-        .await
-        .unwrap();
+    second.apply(&config_map("kept", "x"), Some(&bench.maps)).await.unwrap();
     if prunes {
         assert_eq!(second.prune::<ConfigMap>(&bench.maps).await.unwrap(), 1);
-        assert!(
-            bench.map("dropped").is_none(),
-            "the next read must show the deletion"
-        );
+        assert!(bench.map("dropped").is_none(), "the next read must show the deletion");
         assert_eq!(second.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
     }
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
@@ -56,10 +47,7 @@ async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
 
 #[test]
 fn undesired_child_is_deleted() {
-    assert_eq!(
-        on_box(4, |lab| remaining_children(lab, true)),
-        ["kept", "theirs"]
-    );
+    assert_eq!(on_box(4, |lab| remaining_children(lab, true)), ["kept", "theirs"]);
     assert_eq!(
         on_box(4, |lab| remaining_children(lab, false)),
         ["dropped", "kept", "theirs"]
@@ -69,10 +57,7 @@ fn undesired_child_is_deleted() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_undesired_child_is_deleted() {
-    assert_eq!(
-        on_real(|lab| remaining_children(lab, true)),
-        ["kept", "theirs"]
-    );
+    assert_eq!(on_real(|lab| remaining_children(lab, true)), ["kept", "theirs"]);
 }
 
 /// One pass adds the finalizer and does all the rest; one removes it.
@@ -82,19 +67,14 @@ async fn finalized(lab: Lab) {
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
     pass.add_finalizer(NAME).await.unwrap();
-    pass.apply(&config_map("child", "x"), Some(&bench.maps))
-        .await
-        .unwrap();
+    pass.apply(&config_map("child", "x"), Some(&bench.maps)).await.unwrap();
     pass.flush(SETTLED).await.unwrap();
     let front = pages.get("front").await.unwrap();
     assert_eq!(front.finalizers(), [NAME]);
     assert_eq!(front.status.unwrap().observed_generation, Some(1));
     assert_eq!(bench.answers.writes().len(), 3);
 
-    pages
-        .delete("front", &DeleteParams::default())
-        .await
-        .unwrap();
+    pages.delete("front", &DeleteParams::default()).await.unwrap();
     wait_until(seconds(5), "the deletion is seen", || async {
         bench.front().metadata.deletion_timestamp.is_some()
     })
@@ -130,10 +110,7 @@ async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<ErrorClass> {
     let pages = page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let patch = Patch::Merge(theirs);
-    pages
-        .patch("front", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    pages.patch("front", &PatchParams::default(), &patch).await.unwrap();
     let pass = bench.pass(&bench.front());
     let error = pass.add_finalizer("example.com/cleanup").await.err()?;
     let (object, version) = error.object().expect("a conflict names its object");
@@ -169,22 +146,12 @@ async fn recreates_deleted_child(lab: Lab, with_uid: bool) -> bool {
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let front = bench.front();
     let first = config_map("child", "1");
-    bench
-        .pass(&front)
-        .apply(&first, Some(&bench.maps))
-        .await
-        .unwrap();
+    bench.pass(&front).apply(&first, Some(&bench.maps)).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
-    maps.delete("child", &DeleteParams::default())
-        .await
-        .unwrap();
+    maps.delete("child", &DeleteParams::default()).await.unwrap();
     if with_uid {
         let second = config_map("child", "2");
-        let error = bench
-            .pass(&front)
-            .apply(&second, Some(&bench.maps))
-            .await
-            .unwrap_err();
+        let error = bench.pass(&front).apply(&second, Some(&bench.maps)).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Conflict, "{error}");
     } else {
         let parameters = PatchParams::apply(MANAGER).force();
@@ -222,10 +189,7 @@ async fn foreign_child(lab: Lab) {
     for known in [Some(&bench.maps as &dyn LiveObjects), None] {
         let error = pass.apply(&wanted, known).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Exists);
-        assert!(
-            error.to_string().contains("controlled by ConfigMap other"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("controlled by ConfigMap other"), "{error}");
     }
     let known = Some(&bench.maps as &dyn LiveObjects);
     let key = ObjectKey::new(Some("default"), "child");
@@ -264,14 +228,10 @@ async fn write_against_other_writer(lab: Lab, locked: bool) -> Option<ErrorClass
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let pass = bench.pass(&bench.front());
-    pass.apply(&config_map("child", "1"), Some(&bench.maps))
-        .await
-        .unwrap();
+    pass.apply(&config_map("child", "1"), Some(&bench.maps)).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
-    maps.patch("child", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    maps.patch("child", &PatchParams::default(), &patch).await.unwrap();
     let wanted = config_map("child", "2");
     let known = Some(&bench.maps as &dyn LiveObjects);
     let applied = match locked {
@@ -295,10 +255,7 @@ fn locked_write_detects_another_writer_and_unlocked_write_merges() {
         on_box(9, |lab| write_against_other_writer(lab, true)),
         Some(ErrorClass::Conflict)
     );
-    assert_eq!(
-        on_box(9, |lab| write_against_other_writer(lab, false)),
-        None
-    );
+    assert_eq!(on_box(9, |lab| write_against_other_writer(lab, false)), None);
 }
 
 #[test]
@@ -315,11 +272,7 @@ fn real_locked_write_detects_another_writer_and_unlocked_write_merges() {
 async fn stale_write(lab: Lab, leased: bool, held_up: HoldPoint) -> (u64, bool) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
-    let fence = if leased {
-        Fence::closed()
-    } else {
-        Fence::always_open()
-    };
+    let fence = if leased { Fence::closed() } else { Fence::always_open() };
     if leased {
         fence.extend_until(Instant::now() + seconds(2));
     }
@@ -331,11 +284,7 @@ async fn stale_write(lab: Lab, leased: bool, held_up: HoldPoint) -> (u64, bool) 
         let sent = bench.answers.writes().len();
         let other = config_map("other", "x");
         assert!(pass.apply(&other, Some(&bench.maps)).await.is_err());
-        assert_eq!(
-            bench.answers.writes().len(),
-            sent,
-            "nothing is sent without the lease"
-        );
+        assert_eq!(bench.answers.writes().len(), sent, "nothing is sent without the lease");
     }
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let landed = maps.get_opt("child").await.unwrap().is_some();
@@ -370,11 +319,7 @@ async fn apply_unowned(lab: Lab) {
     mark.data = None;
     pass.apply_unowned(&mark, None).await.unwrap();
     pass.apply_unowned(&mark, None).await.unwrap();
-    assert_eq!(
-        bench.answers.writes().len(),
-        1,
-        "read first, then left alone"
-    );
+    assert_eq!(bench.answers.writes().len(), 1, "read first, then left alone");
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let map = maps.get("theirs").await.unwrap();
     assert_eq!(map.labels()["app"], "page");
@@ -396,10 +341,7 @@ async fn write_after_newer_version(lab: Lab, carries: bool) -> Option<ErrorClass
     let read = pass.apply(&child, Some(&bench.maps)).await.unwrap().object;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
-    let theirs = maps
-        .patch("child", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    let theirs = maps.patch("child", &PatchParams::default(), &patch).await.unwrap();
     wait_until(seconds(5), "the other writer's change is seen", || async {
         bench.map("child").unwrap().resource_version() == theirs.resource_version()
     })
@@ -416,11 +358,7 @@ async fn write_after_newer_version(lab: Lab, carries: bool) -> Option<ErrorClass
 fn a_lock_is_on_the_version_that_was_read() {
     let run = |carries| on_box(15, move |lab| write_after_newer_version(lab, carries));
     assert_eq!(run(true), Some(ErrorClass::Conflict));
-    assert_eq!(
-        run(false),
-        None,
-        "without a version, the cached version counts"
-    );
+    assert_eq!(run(false), None, "without a version, the cached version counts");
 }
 
 /// The owner's own labels: set once, a conflict with another writer, removed when not named.
@@ -441,10 +379,7 @@ async fn marked(lab: Lab) {
     pass.mark(&nothing).await.unwrap();
     assert!(pages.get("front").await.unwrap().labels().is_empty());
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
-    pages
-        .patch("front", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    pages.patch("front", &PatchParams::default(), &patch).await.unwrap();
     let error = pass.mark(&labels("2")).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Conflict, "{error}");
 }

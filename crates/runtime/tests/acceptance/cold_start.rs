@@ -59,17 +59,9 @@ async fn converged(lab: &Lab) -> Api<Page> {
     let created = stream::iter(1..OBJECTS).map(create).buffer_unordered(32);
     assert_eq!(created.count().await, OBJECTS - 1);
     let answers = Answers::default();
-    let first = Engine::new(
-        "pages.example.com",
-        answers.for_client(&lab.client("first").0),
-    )
-    .configure(|settings| {
-        (
-            settings.api_limit_config.rate,
-            settings.api_limit_config.burst,
-        ) = (1e6, 1_000_000)
-    })
-    .controller(controller(Duration::ZERO, &Runs::default()).workers(32));
+    let first = Engine::new("pages.example.com", answers.for_client(&lab.client("first").0))
+        .configure(|settings| (settings.api_limit_config.rate, settings.api_limit_config.burst) = (1e6, 1_000_000))
+        .controller(controller(Duration::ZERO, &Runs::default()).workers(32));
     let all_written = async {
         while answers.writes().len() < OBJECTS {
             sleep(seconds(1)).await;
@@ -82,11 +74,8 @@ async fn converged(lab: &Lab) -> Api<Page> {
 /// A restart, and an edit of the object that would be reconciled last.
 async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::QueueConfig) -> Start {
     let (runs, answers) = (Runs::default(), Answers::default());
-    let second = Engine::new(
-        "pages.example.com",
-        answers.for_client(&lab.client("second").0),
-    )
-    .controller(controller(WORK, &runs).configure(|options| options.queue = queue));
+    let second = Engine::new("pages.example.com", answers.for_client(&lab.client("second").0))
+        .controller(controller(WORK, &runs).configure(|options| options.queue = queue));
     let edited = async {
         wait_until(seconds(60), "the first run", || async {
             !runs.lock().unwrap().is_empty()

@@ -15,9 +15,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{
-    Answers, Burst, Lab, REAL_TIME_SLACK, on_box, on_real, page, seconds, wait_until,
-};
+use crate::lab::{Answers, Burst, Lab, REAL_TIME_SLACK, on_box, on_real, page, seconds, wait_until};
 use crate::page::{self, Page};
 use crate::peers;
 
@@ -54,11 +52,8 @@ pub async fn events(pages: Api<Page>, answers: &Answers, burst: u64) {
         if answers.conflicts() as u64 >= burst {
             return;
         }
-        let note =
-            json!({ "metadata": { "annotations": { "example.com/note": number.to_string() } } });
-        let patch = pages
-            .patch("front", &PatchParams::default(), &Patch::Merge(note))
-            .await;
+        let note = json!({ "metadata": { "annotations": { "example.com/note": number.to_string() } } });
+        let patch = pages.patch("front", &PatchParams::default(), &Patch::Merge(note)).await;
         patch.expect("the user's writes meet no faults");
         sleep(TOUCH_INTERVAL).await;
     }
@@ -103,9 +98,7 @@ async fn burst(
 /// The conflicts that the operator has counted, by winner.
 fn lost_conflicts(telemetry: &Telemetry) -> BTreeMap<String, u64> {
     let text = telemetry.text();
-    let lines = text
-        .lines()
-        .filter(|line| line.starts_with("aplomb_conflicts_total"));
+    let lines = text.lines().filter(|line| line.starts_with("aplomb_conflicts_total"));
     let count = |line: &str| {
         let winner = line.split("winner=\"").nth(1)?.split('"').next()?;
         Some((winner.to_owned(), line.rsplit(' ').next()?.parse().ok()?))
@@ -121,21 +114,13 @@ fn a_burst_of_any_length_ends_within_a_second() {
     );
     for length in [1, 2, 8, 16, 18, 37, 100, 1_000] {
         for place in [ConflictTarget::Child, ConflictTarget::Status] {
-            let ours = on_box(length, move |lab| {
-                burst(lab, length, place, None, page::controller())
-            });
+            let ours = on_box(length, move |lab| burst(lab, length, place, None, page::controller()));
             assert_eq!(ours.conflicts as u64, length, "{place:?}");
             assert_eq!(ours.counted, length, "each is counted: {place:?}");
-            assert!(
-                ours.silence <= seconds(1),
-                "{place:?} after {length}: {ours:?}"
-            );
+            assert!(ours.silence <= seconds(1), "{place:?} after {length}: {ours:?}");
             if matches!(place, ConflictTarget::Child) {
                 let (go, kube) = (peers::client_go(length), peers::kube_rs(length));
-                println!(
-                    "{length:>9} {:>14.3?} {go:>14.3?} {kube:>14.3?}",
-                    ours.silence
-                );
+                println!("{length:>9} {:>14.3?} {go:>14.3?} {kube:>14.3?}", ours.silence);
                 if length >= 16 {
                     assert!(ours.silence < go.min(kube), "{go:?} and {kube:?}: {ours:?}");
                 }
@@ -151,9 +136,7 @@ fn with_a_longer_limit_a_burst_becomes_silence() {
         ..ConflictPolicy::default()
     };
     let patient = page::controller().configure(|options| options.conflict = silence);
-    let theirs = on_box(1, move |lab| {
-        burst(lab, 16, ConflictTarget::Child, None, patient)
-    });
+    let theirs = on_box(1, move |lab| burst(lab, 16, ConflictTarget::Child, None, patient));
     assert!(theirs.silence > seconds(5), "{theirs:?}");
 }
 
@@ -185,9 +168,7 @@ fn fed_into_a_failure_backoff_a_burst_becomes_silence() {
     let careless = Controller::new("page", careless)
         .owns::<ConfigMap>(Predicate::always())
         .configure(|options| options.backoff = Arc::new(curves));
-    let theirs = on_box(1, move |lab| {
-        burst(lab, 16, ConflictTarget::Child, None, careless)
-    });
+    let theirs = on_box(1, move |lab| burst(lab, 16, ConflictTarget::Child, None, careless));
     println!("16 conflicts as failures: {:.3?}", theirs.silence);
     assert_eq!(theirs.conflicts, 16);
     assert!(theirs.silence > seconds(5), "{theirs:?}");
@@ -196,14 +177,10 @@ fn fed_into_a_failure_backoff_a_burst_becomes_silence() {
 #[test]
 fn a_watch_that_lags_delays_the_write_by_no_more_than_its_lag() {
     for lag in [500, 2_000, 30_000].map(Duration::from_millis) {
-        let limit = seconds(1)
-            .max(lag + Duration::from_millis(200))
-            .min(seconds(15));
+        let limit = seconds(1).max(lag + Duration::from_millis(200)).min(seconds(15));
         for place in [ConflictTarget::Child, ConflictTarget::Status] {
             let fault = WatchFault::Lagged(lag);
-            let ours = on_box(3, move |lab| {
-                burst(lab, 16, place, Some(fault), page::controller())
-            });
+            let ours = on_box(3, move |lab| burst(lab, 16, place, Some(fault), page::controller()));
             assert!(ours.silence <= limit, "{place:?}, lag {lag:?}: {ours:?}");
         }
     }
@@ -213,8 +190,7 @@ fn a_watch_that_lags_delays_the_write_by_no_more_than_its_lag() {
 #[ignore = "needs the real control plane"]
 fn real_a_burst_ends_soon() {
     for length in [1, 8, 18] {
-        let ours =
-            on_real(move |lab| burst(lab, length, ConflictTarget::Child, None, page::controller()));
+        let ours = on_real(move |lab| burst(lab, length, ConflictTarget::Child, None, page::controller()));
         println!(
             "{length} conflicts on a real server: {:.3?} until the write",
             ours.silence
@@ -252,9 +228,7 @@ async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
                 break;
             }
             let note = json!({ "metadata": { "annotations": { "example.com/note": number.to_string() } } });
-            let patch = pages
-                .patch("front", &PatchParams::default(), &Patch::Merge(note))
-                .await;
+            let patch = pages.patch("front", &PatchParams::default(), &Patch::Merge(note)).await;
             patch.expect("the other writer meets no faults");
             last = (number.to_string(), Instant::now());
             sleep(Duration::from_millis(50)).await;
@@ -268,11 +242,7 @@ async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
         ended = engine.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
     };
     let writes = answers.writes();
-    let landed = writes
-        .iter()
-        .rfind(|a| a.code < 300)
-        .expect("it converged")
-        .at;
+    let landed = writes.iter().rfind(|a| a.code < 300).expect("it converged").at;
     Duel {
         conflicts: writes.iter().filter(|a| a.code == 409).count(),
         winners: lost_conflicts(&telemetry),

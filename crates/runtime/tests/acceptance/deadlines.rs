@@ -6,7 +6,7 @@ use aplomb::call_context::CallContext;
 use aplomb::ratelimit::api;
 use aplomb::{Error, ErrorClass};
 use aplomb_simulation::faults::{Fault, Latency, Match, Rule};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use bytes::Bytes;
 use futures::future::{BoxFuture, join_all};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -27,8 +27,8 @@ const DEADLINE: Duration = aplomb::client::REQUEST_DEADLINE;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn world() -> World {
-    World::new(4).interpose(aplomb_virtual_time::install)
+fn world() -> Simulation {
+    Simulation::new(4).interpose(aplomb_virtual_time::install)
 }
 
 fn black_hole() -> Rule {
@@ -49,24 +49,9 @@ fn every_call(maps: &Api<ConfigMap>) -> Vec<BoxFuture<'_, kube::Result<()>>> {
     vec![
         maps.get("a").map(|done| done.map(drop)).boxed(),
         async { maps.list(&ListParams::default()).await.map(drop) }.boxed(),
-        async {
-            maps.create(&PostParams::default(), &map("a"))
-                .await
-                .map(drop)
-        }
-        .boxed(),
-        async {
-            maps.replace("a", &PostParams::default(), &map("a"))
-                .await
-                .map(drop)
-        }
-        .boxed(),
-        async move {
-            maps.patch("a", &PatchParams::default(), &patch())
-                .await
-                .map(drop)
-        }
-        .boxed(),
+        async { maps.create(&PostParams::default(), &map("a")).await.map(drop) }.boxed(),
+        async { maps.replace("a", &PostParams::default(), &map("a")).await.map(drop) }.boxed(),
+        async move { maps.patch("a", &PatchParams::default(), &patch()).await.map(drop) }.boxed(),
         async move {
             maps.patch_status("a", &PatchParams::default(), &patch())
                 .await
@@ -156,10 +141,7 @@ fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
         let (holes, work, lease) = tokio::join!(holes, work, lease);
         assert!(holes.iter().all(Result::is_err));
         assert_eq!(lease, SECOND, "the lease has its own slots");
-        assert_eq!(
-            work, DEADLINE,
-            "work has no slots of its own, and has not failed"
-        );
+        assert_eq!(work, DEADLINE, "work has no slots of its own, and has not failed");
         assert_eq!((begin.elapsed(), gated.in_flight()), (DEADLINE, 0));
         maps.get("fine").await.unwrap();
         assert_eq!(begin.elapsed(), DEADLINE, "all calls have ended");
@@ -200,9 +182,7 @@ fn a_run_gives_its_calls_no_longer_than_it_has() {
 fn calls_are_not_retried_implicitly() {
     let run = world().run(|cluster| async move {
         for identity in ["gated", "kube"] {
-            cluster
-                .faults(identity)
-                .add(Rule::new(Fault::ServiceUnavailable));
+            cluster.faults(identity).add(Rule::new(Fault::ServiceUnavailable));
         }
         let begin = Instant::now();
         let gated = Gated::new(cluster.client("gated"));
@@ -260,10 +240,7 @@ fn a_body_is_part_of_the_call() {
 fn a_watch_may_be_silent_for_longer_than_any_deadline() {
     world().run(|cluster| async move {
         let gated = Gated::new(cluster.client("operator"));
-        let watch = maps(&gated.client)
-            .watch(&WatchParams::default(), "0")
-            .await
-            .unwrap();
+        let watch = maps(&gated.client).watch(&WatchParams::default(), "0").await.unwrap();
         assert_eq!(gated.in_flight(), 0, "the body holds no slot");
         let mut events = watch.boxed();
         let created = async {

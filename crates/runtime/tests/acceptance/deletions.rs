@@ -9,9 +9,7 @@ use aplomb::telemetry::Telemetry;
 use aplomb::{Action, Context, Controller, Engine, Predicate, Result};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{
-    Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy,
-};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -90,9 +88,7 @@ impl Stage {
     /// The existing children.
     async fn children(&self) -> Vec<ConfigMap> {
         let all = self.maps.list(&ListParams::default()).await.unwrap();
-        let made = all
-            .into_iter()
-            .filter(|map| map.name_any() != "kube-root-ca.crt");
+        let made = all.into_iter().filter(|map| map.name_any() != "kube-root-ca.crt");
         made.collect()
     }
 
@@ -206,8 +202,7 @@ async fn reconcile_without_check(page: Arc<Page>, cx: Context<Page>) -> Result<A
 #[test]
 fn skipping_the_owner_check_recreates_deleted_children() {
     let careless = |stage: &Stage| {
-        let controller =
-            Controller::new("page", reconcile_without_check).owns::<ConfigMap>(Predicate::always());
+        let controller = Controller::new("page", reconcile_without_check).owns::<ConfigMap>(Predicate::always());
         Engine::new("pages", stage.client.clone()).controller(controller)
     };
     let (made, _) = on_box(1, move |lab| deleted(lab, Foreground, true, careless));
@@ -302,8 +297,7 @@ async fn reconcile_finalized(page: Arc<Page>, cx: Context<Page>) -> Result<Actio
 /// A page with a finalizer of the operator and one of another writer is deleted.
 async fn cleaned_up(lab: Lab, declared: bool) {
     let stage = Stage::new(&lab, false).await;
-    let controller =
-        Controller::new("page", reconcile_finalized).owns::<ConfigMap>(Predicate::always());
+    let controller = Controller::new("page", reconcile_finalized).owns::<ConfigMap>(Predicate::always());
     let controller = match declared {
         true => controller.finalizer(FINALIZER),
         false => controller,
@@ -313,10 +307,7 @@ async fn cleaned_up(lab: Lab, declared: bool) {
         let pages = stage.pages.clone();
         async move {
             let parameters = PatchParams::default();
-            pages
-                .patch("p-0", &parameters, &Patch::Merge(patch))
-                .await
-                .unwrap()
+            pages.patch("p-0", &parameters, &Patch::Merge(patch)).await.unwrap()
         }
     };
     let scenario = async {
@@ -335,9 +326,7 @@ async fn cleaned_up(lab: Lab, declared: bool) {
             let page = stage.pages.get("p-0").await.unwrap();
             // The operator has received its response too.
             let all = stage.answers.all().split_off(before);
-            let released = all
-                .iter()
-                .any(|it| it.is_write() && it.path.ends_with("/pages/p-0"));
+            let released = all.iter().any(|it| it.is_write() && it.path.ends_with("/pages/p-0"));
             released && !page.finalizers().iter().any(|it| it == FINALIZER)
         })
         .await;
@@ -486,12 +475,7 @@ fn no_read_is_made_while_no_child_is_recreated() {
         let scenario = async {
             stage.fill(50).await;
             sleep(seconds(300)).await;
-            let paths: BTreeSet<String> = stage
-                .answers
-                .writes()
-                .into_iter()
-                .map(|it| it.path)
-                .collect();
+            let paths: BTreeSet<String> = stage.answers.writes().into_iter().map(|it| it.path).collect();
             assert_eq!(paths.len(), 100, "a child and a status for each");
             (stage.reads_since(0), stage.answers.writes().len())
         };

@@ -8,7 +8,7 @@ use aplomb::fence::Fence;
 use aplomb::leadership::{LeaderElector, LeaseConfig};
 use aplomb::telemetry::Telemetry;
 use aplomb_simulation::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::Api;
@@ -90,11 +90,7 @@ impl Chaos {
 
     fn thaw(&mut self) {
         for candidate in &mut self.candidates {
-            if candidate
-                .thaws_at
-                .take_if(|at| *at <= Instant::now())
-                .is_some()
-            {
+            if candidate.thaws_at.take_if(|at| *at <= Instant::now()).is_some() {
                 candidate.process.thaw();
             }
         }
@@ -162,15 +158,10 @@ async fn bad_day(cluster: Cluster) -> f64 {
             slow: Duration::from_secs(7),
             probability: 0.02,
         };
-        candidate
-            .faults
-            .sample(Sampler::bad_day(seed, 0.25).latency(latency));
+        candidate.faults.sample(Sampler::bad_day(seed, 0.25).latency(latency));
     }
     let led = chaos.run(Duration::from_secs(1200), true).await;
-    chaos
-        .candidates
-        .iter()
-        .for_each(|candidate| candidate.faults.clear());
+    chaos.candidates.iter().for_each(|candidate| candidate.faults.clear());
     for place in 0..REPLICAS {
         chaos.lives += 1;
         chaos.candidates[place] = Candidate::start(&chaos.cluster, place, chaos.lives);
@@ -183,12 +174,9 @@ async fn bad_day(cluster: Cluster) -> f64 {
 #[test]
 fn on_a_bad_day_one_leads_at_a_time_and_mostly_one_does() {
     for seed in 0..4 {
-        let world = World::new(seed).interpose(aplomb_virtual_time::install);
+        let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
         let led = world.run(bad_day).value;
-        assert!(
-            led > 0.5,
-            "seed {seed}: there was a leader {led:.2} of the time"
-        );
+        assert!(led > 0.5, "seed {seed}: there was a leader {led:.2} of the time");
     }
 }
 
@@ -196,12 +184,7 @@ fn on_a_bad_day_one_leads_at_a_time_and_mostly_one_does() {
 /// lease had expired long ago.
 async fn wrong_clocks(cluster: Cluster) {
     let first = Candidate::start(&cluster, 0, 0);
-    first
-        .lease
-        .leading()
-        .wait_for(|leading| *leading)
-        .await
-        .unwrap();
+    first.lease.leading().wait_for(|leading| *leading).await.unwrap();
     let second = Candidate::start(&cluster, 2, 0);
     sleep(Duration::from_secs(300)).await;
     assert!(*first.lease.leading().borrow());
@@ -212,39 +195,27 @@ async fn wrong_clocks(cluster: Cluster) {
 
 #[test]
 fn clocks_that_are_wrong_decide_nothing() {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     world.run(wrong_clocks);
 }
 
 /// A standby whose watch delivers nothing.
 async fn hand_over_without_a_watch(cluster: Cluster) -> Duration {
     let first = Candidate::start(&cluster, 0, 0);
-    first
-        .lease
-        .leading()
-        .wait_for(|leading| *leading)
-        .await
-        .unwrap();
+    first.lease.leading().wait_for(|leading| *leading).await.unwrap();
     let deaf = Fault::Watch(WatchFault::BlackHoled(Duration::ZERO));
-    cluster
-        .faults("replica-1")
-        .add(Rule::new(deaf).on(Match::watches()));
+    cluster.faults("replica-1").add(Rule::new(deaf).on(Match::watches()));
     let second = Candidate::start(&cluster, 1, 0);
     sleep(Duration::from_secs(60)).await;
     let asked = Instant::now();
     first.lease.release().await;
-    second
-        .lease
-        .leading()
-        .wait_for(|leading| *leading)
-        .await
-        .unwrap();
+    second.lease.leading().wait_for(|leading| *leading).await.unwrap();
     asked.elapsed()
 }
 
 #[test]
 fn standby_with_a_dead_watch_polls_the_lease() {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     let took = world.run(hand_over_without_a_watch).value;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
@@ -252,32 +223,20 @@ fn standby_with_a_dead_watch_polls_the_lease() {
 /// A standby whose watches are all rejected.
 async fn refused_watches(cluster: Cluster) -> usize {
     let expired = Fault::Watch(WatchFault::Expired);
-    cluster
-        .faults("replica-1")
-        .add(Rule::new(expired).on(Match::watches()));
+    cluster.faults("replica-1").add(Rule::new(expired).on(Match::watches()));
     let first = Candidate::start(&cluster, 0, 0);
-    first
-        .lease
-        .leading()
-        .wait_for(|leading| *leading)
-        .await
-        .unwrap();
+    first.lease.leading().wait_for(|leading| *leading).await.unwrap();
     let _second = Candidate::start(&cluster, 1, 0);
     sleep(Duration::from_secs(60)).await;
-    cluster
-        .trace()
-        .count(|line| line.contains("replica-1 request"))
+    cluster.trace().count(|line| line.contains("replica-1 request"))
 }
 
 #[test]
 fn standby_with_a_refused_watch_backs_off() {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     let requests = world.run(refused_watches).value;
     // A read and a watch every two seconds.
-    assert!(
-        (40..=62).contains(&requests),
-        "{requests} requests in a minute"
-    );
+    assert!((40..=62).contains(&requests), "{requests} requests in a minute");
 }
 
 /// client-go's record: of a holder that is gone, and after a release.
@@ -294,18 +253,10 @@ async fn take_over_from_client_go(cluster: Cluster, holder: &str, seconds: i32) 
     spec.lease_duration_seconds = Some(seconds);
     spec.lease_transitions = Some(7);
     let leases: Api<Object> = Api::namespaced(cluster.plain_client("user"), "default");
-    leases
-        .create(&PostParams::default(), &theirs)
-        .await
-        .unwrap();
+    leases.create(&PostParams::default(), &theirs).await.unwrap();
     let began = Instant::now();
     let candidate = Candidate::start(&cluster, 0, 0);
-    candidate
-        .lease
-        .leading()
-        .wait_for(|leading| *leading)
-        .await
-        .unwrap();
+    candidate.lease.leading().wait_for(|leading| *leading).await.unwrap();
     let took = began.elapsed();
     let ours = leases.get("demo").await.unwrap().spec.unwrap();
     assert_eq!(ours.holder_identity.as_deref(), Some("replica-0-0"));
@@ -321,13 +272,9 @@ async fn take_over_from_client_go(cluster: Cluster, holder: &str, seconds: i32) 
 
 #[test]
 fn it_follows_client_go_and_leaves_what_client_go_expects() {
-    let world = || World::new(1).interpose(aplomb_virtual_time::install);
+    let world = || Simulation::new(1).interpose(aplomb_virtual_time::install);
     let gone = world().run(|cluster| take_over_from_client_go(cluster, "host_5e1f", 15));
     assert_eq!(gone.value.as_secs(), 15);
     let released = world().run(|cluster| take_over_from_client_go(cluster, "", 1));
-    assert!(
-        released.value < Duration::from_secs(1),
-        "{:?}",
-        released.value
-    );
+    assert!(released.value < Duration::from_secs(1), "{:?}", released.value);
 }

@@ -9,7 +9,7 @@ use aplomb::telemetry::Telemetry;
 use aplomb::{Action, Context, Controller, Engine};
 use aplomb_apiserver::call::Verb;
 use aplomb_controlplane::{ControlPlane, Options};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use aplomb_simulation::faults::{Fault, Latency, Match, Rule};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
@@ -28,8 +28,7 @@ fn recorder(client: &Client) -> (EventRecorder, EventPublisher, Telemetry) {
         instance: "demo-0".to_owned(),
     };
     let clock = Clock::system();
-    let (recorder, publisher) =
-        EventRecorder::new(client.clone(), reporter, telemetry.clone(), clock);
+    let (recorder, publisher) = EventRecorder::new(client.clone(), reporter, telemetry.clone(), clock);
     (recorder, publisher, telemetry)
 }
 
@@ -52,10 +51,7 @@ async fn a_flood(client: Client) -> (Vec<Event>, String) {
     let shutdown = CancellationToken::new();
     for number in 0..100 {
         recorder.publish(&about, EventNote::normal("Same", "Test", "again"));
-        recorder.publish(
-            &about,
-            EventNote::warning("Other", "Test", format!("number {number}")),
-        );
+        recorder.publish(&about, EventNote::warning("Other", "Test", format!("number {number}")));
     }
     shutdown.cancel();
     let flushed = timeout(Duration::from_secs(30), publisher.run(shutdown)).await;
@@ -79,12 +75,8 @@ fn assert_series((events, metrics): (Vec<Event>, String)) {
 
 #[test]
 fn a_flood_becomes_a_series_and_a_few_events() {
-    let world = World::new(3).interpose(aplomb_virtual_time::install);
-    assert_series(
-        world
-            .run(|cluster| a_flood(cluster.plain_client("demo")))
-            .value,
-    );
+    let world = Simulation::new(3).interpose(aplomb_virtual_time::install);
+    assert_series(world.run(|cluster| a_flood(cluster.plain_client("demo"))).value);
 }
 
 #[tokio::test]
@@ -97,7 +89,7 @@ async fn real_a_flood_becomes_a_series_and_a_few_events() {
 #[test]
 fn the_same_run_gives_its_events_the_same_names() {
     let names = |seed| {
-        let world = World::new(seed).interpose(aplomb_virtual_time::install);
+        let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
         let run = world.run(|cluster| a_flood(cluster.plain_client("demo")));
         let names = run.value.0.iter().map(ResourceExt::name_any);
         names.collect::<Vec<_>>()
@@ -106,11 +98,7 @@ fn the_same_run_gives_its_events_the_same_names() {
 }
 
 async fn greet(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
-    cx.publish_event(EventNote::normal(
-        "Greeted",
-        "Greet",
-        page.spec.title.clone(),
-    ));
+    cx.publish_event(EventNote::normal("Greeted", "Greet", page.spec.title.clone()));
     Ok(Action::Done)
 }
 
@@ -134,20 +122,14 @@ async fn stopped_at_once(lab: Lab) -> Vec<Event> {
 #[test]
 fn the_last_events_are_written_before_an_operator_ends() {
     let events = on_box(3, stopped_at_once);
-    let notes: Vec<_> = events
-        .iter()
-        .filter_map(|event| event.note.as_deref())
-        .collect();
+    let notes: Vec<_> = events.iter().filter_map(|event| event.note.as_deref()).collect();
     assert_eq!(notes, ["a title"]);
-    assert_eq!(
-        events[0].regarding.as_ref().unwrap().name.as_deref(),
-        Some("front")
-    );
+    assert_eq!(events[0].regarding.as_ref().unwrap().name.as_deref(), Some("front"));
 }
 
 #[test]
 fn event_publishing_never_blocks() {
-    let world = World::new(3).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(3).interpose(aplomb_virtual_time::install);
     let run = world.run(|cluster| async move {
         let unavailable = Rule::new(Fault::ServiceUnavailable);
         let events = Match::any().verb(Verb::Create).resource("events");
@@ -159,21 +141,14 @@ fn event_publishing_never_blocks() {
         let running = tokio::spawn(publisher.run(shutdown.clone()));
         let before = Instant::now();
         for number in 0..1500 {
-            recorder.publish(
-                &about,
-                EventNote::normal("Tried", "Test", format!("{number}")),
-            );
+            recorder.publish(&about, EventNote::normal("Tried", "Test", format!("{number}")));
         }
         assert_eq!(before.elapsed(), Duration::ZERO);
         sleep(Duration::from_secs(600)).await;
         let asked = Instant::now();
         shutdown.cancel();
         running.await.unwrap();
-        assert!(
-            asked.elapsed() < Duration::from_secs(11),
-            "{:?}",
-            asked.elapsed()
-        );
+        assert!(asked.elapsed() < Duration::from_secs(11), "{:?}", asked.elapsed());
         telemetry.text()
     });
     for reason in ["full", "unavailable", "spam"] {

@@ -16,18 +16,12 @@ const README: &str = include_str!("../../README.md");
 #[test]
 fn the_readme_shows_the_operator_that_is_tested() {
     assert!(SOURCE.lines().count() < 100);
-    assert!(
-        README.contains(SOURCE),
-        "copy examples/page.rs into README.md"
-    );
+    assert!(README.contains(SOURCE), "copy examples/page.rs into README.md");
 }
 
 fn ready(page: &Page) -> Option<(String, i64)> {
     let status = page.status.as_ref()?;
-    let ready = status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == "Ready")?;
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready")?;
     Some((ready.status.clone(), status.observed_generation?))
 }
 
@@ -41,10 +35,7 @@ async fn run_example(lab: Lab) {
             let pages = pages.clone();
             move || {
                 let pages = pages.clone();
-                async move {
-                    ready(&pages.get("front").await.unwrap())
-                        == Some((status.to_owned(), generation))
-                }
+                async move { ready(&pages.get("front").await.unwrap()) == Some((status.to_owned(), generation)) }
             }
         };
         wait_until(seconds(10), "Ready", is("True", 1)).await;
@@ -58,32 +49,20 @@ async fn run_example(lab: Lab) {
             }
         };
         edit("").await;
-        wait_until(
-            seconds(10),
-            "a page without a title is rejected",
-            is("False", 2),
-        )
-        .await;
+        wait_until(seconds(10), "a page without a title is rejected", is("False", 2)).await;
         edit("another").await;
         wait_until(seconds(10), "the title is fixed", is("True", 3)).await;
         let html = maps.get("front").await.unwrap().data.unwrap()["index.html"].clone();
         assert!(html.contains("<h1>another</h1>"), "{html}");
-        maps.delete("front", &DeleteParams::default())
-            .await
-            .unwrap();
+        maps.delete("front", &DeleteParams::default()).await.unwrap();
         wait_until(seconds(10), "a deleted child is recreated", || async {
             maps.get_opt("front").await.unwrap().is_some()
         })
         .await;
-        pages
-            .delete("front", &DeleteParams::default())
-            .await
-            .unwrap();
-        wait_until(
-            seconds(60),
-            "the child is deleted with its page",
-            || async { maps.get_opt("front").await.unwrap().is_none() },
-        )
+        pages.delete("front", &DeleteParams::default()).await.unwrap();
+        wait_until(seconds(60), "the child is deleted with its page", || async {
+            maps.get_opt("front").await.unwrap().is_none()
+        })
         .await;
     };
     tokio::select! { biased;

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use aplomb::clock::Clock;
 use aplomb::fence::Fence;
-use aplomb::ratelimit::{
-    CODER, HETZNER, HeaderFormat, LimitConfig, LimitLane, LimitLaneConfig, Permit, RateLimiter,
-};
+use aplomb::ratelimit::{CODER, HETZNER, HeaderFormat, LimitConfig, LimitLane, LimitLaneConfig, Permit, RateLimiter};
 use aplomb::telemetry::Telemetry;
 use aplomb::{Error, ErrorClass, Result};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use futures::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};
@@ -39,9 +37,7 @@ struct Call {
 }
 
 impl Service {
-    fn new(
-        limit: impl FnMut(Duration) -> (bool, Vec<(&'static str, u64)>) + Send + 'static,
-    ) -> Self {
+    fn new(limit: impl FnMut(Duration) -> (bool, Vec<(&'static str, u64)>) + Send + 'static) -> Self {
         Self {
             started: Instant::now(),
             limit: Arc::new(Mutex::new(Box::new(limit))),
@@ -89,9 +85,7 @@ impl Caller {
             }
         };
         let fence = Fence::always_open();
-        self.budget
-            .call(lane, deadline, &fence, "call", effect)
-            .await
+        self.budget.call(lane, deadline, &fence, "call", effect).await
     }
 
     /// Calls until it is admitted, and retries every second regardless of the response.
@@ -125,8 +119,8 @@ fn epoch() -> u64 {
     Clock::system().now().as_second().unsigned_abs()
 }
 
-fn world() -> World {
-    World::new(6).interpose(aplomb_virtual_time::install)
+fn world() -> Simulation {
+    Simulation::new(6).interpose(aplomb_virtual_time::install)
 }
 
 /// coderd's window: no call is admitted before the minute is over.
@@ -134,11 +128,7 @@ fn closed_for_a_minute() -> Service {
     let reset = epoch() + 60;
     Service::new(move |at| {
         let admitted = at >= MINUTE;
-        let (remaining, reset) = if admitted {
-            (500, reset + 60)
-        } else {
-            (0, reset)
-        };
+        let (remaining, reset) = if admitted { (500, reset + 60) } else { (0, reset) };
         let mut headers = vec![
             ("x-ratelimit-limit", 512),
             ("x-ratelimit-remaining", remaining),
@@ -161,9 +151,7 @@ async fn call_from_a_thousand(listens: bool) -> Vec<Call> {
     sleep(Duration::from_secs(20)).await;
     let lanes = (0..1000).map(|_| USUAL).chain((0..5).map(|_| URGENT));
     let insist = join_all(lanes.map(|lane| caller.call_until_admitted(lane)));
-    tokio::time::timeout(20 * MINUTE, insist)
-        .await
-        .expect("all are served");
+    tokio::time::timeout(20 * MINUTE, insist).await.expect("all are served");
     service.calls()
 }
 
@@ -171,34 +159,17 @@ async fn call_from_a_thousand(listens: bool) -> Vec<Call> {
 fn external_api_with_a_reset_time_is_not_called_before_it() {
     let calls = world().run(|_| call_from_a_thousand(true)).value;
     let first = calls[0].at;
-    assert!(
-        calls
-            .iter()
-            .all(|call| call.at == first || call.at >= MINUTE)
-    );
+    assert!(calls.iter().all(|call| call.at == first || call.at >= MINUTE));
     let after: Vec<_> = calls.iter().filter(|call| call.at >= MINUTE).collect();
-    assert!(
-        after[..5].iter().all(|call| call.lane == URGENT),
-        "{:?}",
-        &after[..5]
-    );
+    assert!(after[..5].iter().all(|call| call.lane == URGENT), "{:?}", &after[..5]);
     for (number, call) in (1..).zip(&after) {
         let most = 10.0 * (call.at - MINUTE).as_secs_f64();
-        assert!(
-            f64::from(number) <= most + 0.1,
-            "{number} calls by {:?}",
-            call.at
-        );
+        assert!(f64::from(number) <= most + 0.1, "{number} calls by {:?}", call.at);
     }
 
     let deaf = world().run(|_| call_from_a_thousand(false)).value;
-    let early = deaf
-        .iter()
-        .filter(|call| call.at > first && call.at < MINUTE);
-    assert!(
-        early.count() > 300,
-        "without reading the headers, calls continue"
-    );
+    let early = deaf.iter().filter(|call| call.at > first && call.at < MINUTE);
+    assert!(early.count() > 300, "without reading the headers, calls continue");
 }
 
 /// A window of a minute that admits this many calls, as for most APIs.
@@ -238,15 +209,9 @@ async fn overruns(dialects: Vec<HeaderFormat>) -> (usize, Duration) {
 fn remaining_quota_paces_calls_before_any_refusal() {
     let (refused, took) = world().run(|_| overruns(vec![CODER])).value;
     assert_eq!(refused, 0);
-    assert!(
-        took <= 6 * MINUTE,
-        "600 calls at 120 a minute took {took:?}"
-    );
+    assert!(took <= 6 * MINUTE, "600 calls at 120 a minute took {took:?}");
     let (refused, _) = world().run(|_| overruns(Vec::new())).value;
-    assert!(
-        refused > 0,
-        "without reading the headers, calls are rejected"
-    );
+    assert!(refused > 0, "without reading the headers, calls are rejected");
 }
 
 /// Hetzner's bucket of this size, refilled by one a second; another program takes every second call.
@@ -291,8 +256,5 @@ fn reserve_is_available_although_the_credential_is_shared() {
     let (refused, took) = world().run(|_| failover(40)).value;
     assert_eq!((refused, took), (0, Duration::ZERO));
     let (_, without) = world().run(|_| failover(0)).value;
-    assert!(
-        without > Duration::from_secs(10),
-        "without a reserve: {without:?}"
-    );
+    assert!(without > Duration::from_secs(10), "without a reserve: {without:?}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use aplomb_simulation::faults::{Fault, Latency, Rule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -51,10 +51,7 @@ async fn create(pages: &Api<Page>, name: &str, title: &str) {
 
 fn condition(page: &Page, kind: &str) -> Option<(String, String)> {
     let status = page.status.as_ref()?;
-    let found = status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == kind)?;
+    let found = status.conditions.iter().find(|condition| condition.type_ == kind)?;
     Some((found.status.clone(), found.reason.clone()))
 }
 
@@ -76,8 +73,8 @@ impl FaultyOperator {
     }
 
     /// The world it runs in.
-    fn world(&self) -> World {
-        let world = World::new(7);
+    fn world(&self) -> Simulation {
+        let world = Simulation::new(7);
         match self.faulty_pages.contains(&"panics") {
             true => world.expect_panic("as the title says"),
             false => world,

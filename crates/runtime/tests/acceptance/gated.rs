@@ -45,8 +45,7 @@ pub(crate) fn requests(trace: &[String], identity: &str) -> Vec<(Duration, Strin
     let read = |line: &String| {
         let mut words = line.split(' ');
         let at = words.next()?.parse().ok()?;
-        let (who, what, _number, _method) =
-            (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (who, what, _number, _method) = (words.next()?, words.next()?, words.next()?, words.next()?);
         let url = words.next()?.to_owned();
         (who == identity && what == "request").then(|| (Duration::from_secs_f64(at), url))
     };

@@ -5,10 +5,9 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_simulation::faults::Faults;
 use aplomb_simulation::trace::Trace;
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use http::{Method, Request};
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -88,17 +87,8 @@ impl Answers {
                 let (method, path) = (request.method().clone(), request.uri().path().to_owned());
                 let response = inner.send(request).await?;
                 let (at, code) = (Instant::now(), response.status().as_u16());
-                let answer = Answer {
-                    at,
-                    method,
-                    path,
-                    code,
-                };
-                answers
-                    .0
-                    .lock()
-                    .expect("no test panics while it holds it")
-                    .push(answer);
+                let answer = Answer { at, method, path, code };
+                answers.0.lock().expect("no test panics while it holds it").push(answer);
                 Ok::<_, kube::Error>(response)
             }
         });
@@ -106,10 +96,7 @@ impl Answers {
     }
 
     pub fn all(&self) -> Vec<Answer> {
-        self.0
-            .lock()
-            .expect("no test panics while it holds it")
-            .clone()
+        self.0.lock().expect("no test panics while it holds it").clone()
     }
 
     /// The number of conflicts.
@@ -132,10 +119,7 @@ impl Answers {
         let on_path = |answer: &Answer| answer.path.ends_with(path);
         let writes: Vec<_> = self.writes().into_iter().filter(on_path).collect();
         let conflict = |answer: &Answer| answer.code == 409;
-        let last = writes
-            .iter()
-            .rposition(conflict)
-            .expect("there were conflicts");
+        let last = writes.iter().rposition(conflict).expect("there were conflicts");
         Burst {
             counted: 0,
             conflicts: writes.iter().filter(|answer| conflict(answer)).count(),
@@ -155,11 +139,11 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    in_world(World::new(seed), scenario)
+    in_world(Simulation::new(seed), scenario)
 }
 
 /// Runs a scenario on the box of `world`.
-pub fn in_world<T, F, S>(world: World, scenario: S) -> T
+pub fn in_world<T, F, S>(world: Simulation, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
     F: Future<Output = T>,
@@ -250,9 +234,7 @@ pub fn seconds(seconds: u64) -> Duration {
 
 /// Installs the kind and creates a page called `front`.
 pub async fn page(lab: &Lab) -> Api<Page> {
-    page::install(&lab.user())
-        .await
-        .expect("the definition is accepted");
+    page::install(&lab.user()).await.expect("the definition is accepted");
     let pages: Api<Page> = Api::namespaced(lab.user(), "default");
     let mut front = Page::new(
         "front",

@@ -69,8 +69,7 @@ impl Pool {
                 break;
             };
             self.started(&run);
-            self.busy
-                .push(std::cmp::Reverse((self.now + WORK, run.ticket)));
+            self.busy.push(std::cmp::Reverse((self.now + WORK, run.ticket)));
         }
         for (lane, since) in self.unserved.iter().enumerate() {
             let gap = since.map_or(Duration::ZERO, |since| self.now - since);
@@ -118,10 +117,7 @@ fn bounds() -> [Duration; 4] {
 }
 
 fn is_within_bounds(worst: &[Duration; 4]) -> bool {
-    worst
-        .iter()
-        .zip(bounds())
-        .all(|(worst, bound)| *worst <= bound)
+    worst.iter().zip(bounds()).all(|(worst, bound)| *worst <= bound)
 }
 
 fn print_worst(title: &str, worst: &Worst) {
@@ -176,29 +172,16 @@ fn a_flooded_lane_holds_up_no_other() {
         let flooded = flooded as usize;
         let event = |n: u64| {
             let other = ((n / 100) % 4) as usize;
-            let lane = if n.is_multiple_of(100) {
-                other
-            } else {
-                flooded
-            };
+            let lane = if n.is_multiple_of(100) { other } else { flooded };
             (lane, n)
         };
         let mut fair = overloaded(QueueConfig::default(), event);
-        print_worst(
-            &format!("only {} flooded", Lane::ALL[flooded].as_str()),
-            &fair,
-        );
+        print_worst(&format!("only {} flooded", Lane::ALL[flooded].as_str()), &fair);
         fair.wait[flooded] = Duration::ZERO;
         assert!(is_within_bounds(&fair.wait) && is_within_bounds(&fair.gap));
     }
     let event = |n: u64| {
-        if n.is_multiple_of(100) {
-            (3, n)
-        } else {
-            (0, n)
-        }
+        if n.is_multiple_of(100) { (3, n) } else { (0, n) }
     };
-    assert!(!is_within_bounds(
-        &overloaded(QueueConfig::strict(), event).wait
-    ));
+    assert!(!is_within_bounds(&overloaded(QueueConfig::strict(), event).wait));
 }

@@ -161,8 +161,7 @@ impl ReplicaPair {
     /// The first replica stops at a step of its work on an edit, for twice the duration of the lease. In
     /// the meantime there is another edit, which the second handles. Then the first continues.
     async fn freeze_first_at(&self, step: (&'static str, &'static str)) {
-        self.freeze_first_for(step, 2 * self.options.lease_duration())
-            .await;
+        self.freeze_first_for(step, 2 * self.options.lease_duration()).await;
         assert_eq!(title(&self.maps).await.as_deref(), Some("new"));
         self.thaw_first();
     }
@@ -244,10 +243,7 @@ async fn hand_over(lab: Lab, how: LeaderOptions, graceful: bool) -> Duration {
     }
     pair.edit("new").await;
     let took = pair.wait_for_title("new", 2 * how.lease_duration()).await;
-    assert!(
-        pair.second.turnstile.writes() > 0,
-        "the second replica wrote it"
-    );
+    assert!(pair.second.turnstile.writes() > 0, "the second replica wrote it");
     took
 }
 
@@ -274,10 +270,7 @@ fn stale_effect_is_counted_and_corrected_when_observed() {
         ..DEFAULT_OPTIONS
     };
     let off = on_box(11, move |lab| sleeps_after_the_check(lab, unfenced));
-    assert_eq!(
-        off.counted, 0,
-        "without the fence no stale effect is counted"
-    );
+    assert_eq!(off.counted, 0, "without the fence no stale effect is counted");
 }
 
 #[test]
@@ -291,10 +284,7 @@ fn unobserved_effect_is_corrected_within_one_resync() {
     assert_eq!((stale.landed, stale.counted), (1, 1));
     let shown = stale.shown.expect("it is corrected");
     assert!(shown <= seconds(60), "{shown:?}");
-    let never = LeaderOptions {
-        resync: None,
-        ..unseen
-    };
+    let never = LeaderOptions { resync: None, ..unseen };
     let off = on_box(11, move |lab| sleeps_after_the_check(lab, never));
     assert_eq!(off.shown, None, "without a resync the old title stays");
 }
@@ -343,10 +333,7 @@ fn a_graceful_stop_hands_over_within_two_seconds() {
     let graceful = on_box(11, |lab| hand_over(lab, DEFAULT_OPTIONS, true));
     assert!(graceful < seconds(2), "{graceful:?}");
     let off = on_box(11, |lab| hand_over(lab, DEFAULT_OPTIONS, false));
-    assert!(
-        (seconds(10)..seconds(16)).contains(&off),
-        "without a release: {off:?}"
-    );
+    assert!((seconds(10)..seconds(16)).contains(&off), "without a release: {off:?}");
 }
 
 #[test]
@@ -374,9 +361,6 @@ fn real_leaders_hand_over_before_the_lease_is_over() {
         },
         ..DEFAULT_OPTIONS
     };
-    let (graceful, limit) = (
-        on_real(|lab| hand_over(lab, long, true)),
-        REAL_TIME_SLACK * seconds(2),
-    );
+    let (graceful, limit) = (on_real(|lab| hand_over(lab, long, true)), REAL_TIME_SLACK * seconds(2));
     assert!(limit < seconds(60) && graceful < limit, "{graceful:?}");
 }

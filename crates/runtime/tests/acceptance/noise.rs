@@ -126,9 +126,7 @@ async fn write_heartbeat(nodes: &Api<Node>, number: usize, minute: usize, ready:
     });
     let patch = Patch::Merge(json!({ "status": { "conditions": [condition] } }));
     let name = format!("node-{number}");
-    let beat = nodes
-        .patch_status(&name, &PatchParams::default(), &patch)
-        .await;
+    let beat = nodes.patch_status(&name, &PatchParams::default(), &patch).await;
     beat.expect("the user's requests meet no faults");
 }
 
@@ -181,12 +179,8 @@ impl Stage {
         let all = ListParams::default();
         let pages = pages.list(&all).await.unwrap().items;
         let maps = maps.list(&all).await.unwrap().items;
-        let pages = pages
-            .iter()
-            .map(|page| (page.name_any(), page.resource_version()));
-        let maps = maps
-            .iter()
-            .map(|map| (map.name_any(), map.resource_version()));
+        let pages = pages.iter().map(|page| (page.name_any(), page.resource_version()));
+        let maps = maps.iter().map(|map| (map.name_any(), map.resource_version()));
         pages.chain(maps).collect()
     }
 
@@ -200,11 +194,7 @@ impl Stage {
     }
 
     async fn measure_cost(&self, noise: impl Future<Output = ()>) -> Cost {
-        let (runs, writes, versions) = (
-            self.runs(),
-            self.answers.writes().len(),
-            self.versions().await,
-        );
+        let (runs, writes, versions) = (self.runs(), self.answers.writes().len(), self.versions().await);
         noise.await;
         let after = self.versions().await;
         let changed = after.iter().filter(|page| !versions.contains(page)).count();
@@ -278,11 +268,7 @@ fn heartbeats_and_relists_cost_no_run_and_no_write() {
     };
     let (quiet, news) = on_box(5, move |lab| noisy(lab, noise, health_predicate()));
     assert_eq!(quiet, NOTHING);
-    assert_eq!(
-        (news.runs, news.writes),
-        (40, 0),
-        "a failing node causes runs"
-    );
+    assert_eq!((news.runs, news.writes), (40, 0), "a failing node causes runs");
     let less = Noise {
         pages: 10,
         nodes: 5,
@@ -291,11 +277,7 @@ fn heartbeats_and_relists_cost_no_run_and_no_write() {
     };
     let (off, _) = on_box(5, move |lab| noisy(lab, less, Predicate::always()));
     assert!(off.runs >= 100, "without the lens heartbeats run: {off:?}");
-    assert_eq!(
-        (off.writes, off.changed),
-        (0, 0),
-        "and the runs write nothing"
-    );
+    assert_eq!((off.writes, off.changed), (0, 0), "and the runs write nothing");
 }
 
 #[test]
@@ -310,11 +292,7 @@ fn real_heartbeats_and_relists_cost_no_run_and_no_write() {
     };
     let (quiet, news) = on_real_alone(move |lab| noisy(lab, noise, health_predicate()));
     assert_eq!(quiet, NOTHING);
-    assert_eq!(
-        (news.runs, news.writes),
-        (10, 0),
-        "a failing node causes runs"
-    );
+    assert_eq!((news.runs, news.writes), (10, 0), "a failing node causes runs");
 }
 
 /// The effects of ten resyncs of converged pages.

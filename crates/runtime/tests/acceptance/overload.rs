@@ -39,11 +39,7 @@ fn controller(work: Duration, runs: &Runs, queue: queue::QueueConfig) -> Control
     let runs = runs.clone();
     let reconcile = move |page: Arc<Page>, _: Context<Page>| {
         let lane = page.name_any().chars().next().unwrap_or_default();
-        runs.lock()
-            .unwrap()
-            .entry(lane)
-            .or_default()
-            .push(Instant::now());
+        runs.lock().unwrap().entry(lane).or_default().push(Instant::now());
         async move {
             sleep(work).await;
             match lane {
@@ -54,8 +50,7 @@ fn controller(work: Duration, runs: &Runs, queue: queue::QueueConfig) -> Control
             }
         }
     };
-    let curves = BackoffPolicies::default()
-        .with_policy(ErrorClass::Unavailable, BackoffPolicy::constant(work));
+    let curves = BackoffPolicies::default().with_policy(ErrorClass::Unavailable, BackoffPolicy::constant(work));
     Controller::new("overload", reconcile)
         .watches::<ConfigMap>(Scope::default(), Predicate::always(), |map, _| {
             vec![ObjectKey::new(Some("default"), &map.name_any())]
@@ -103,15 +98,10 @@ async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
 }
 
 /// The longest time each lane went unserved, some time after the start.
-async fn longest_gaps(
-    lab: Lab,
-    work: Duration,
-    time: Duration,
-    queue: queue::QueueConfig,
-) -> BTreeMap<char, Duration> {
+async fn longest_gaps(lab: Lab, work: Duration, time: Duration, queue: queue::QueueConfig) -> BTreeMap<char, Duration> {
     let (pages, runs) = (page(&lab).await, Runs::default());
-    let engine = Engine::new("overload.example.com", lab.client("operator").0)
-        .controller(controller(work, &runs, queue));
+    let engine =
+        Engine::new("overload.example.com", lab.client("operator").0).controller(controller(work, &runs, queue));
     // A fifth of the time of one key, for two keys: ten times as many as can be served.
     let flood = flood(&lab, pages, work / 5);
     tokio::select! { biased;
@@ -158,10 +148,7 @@ fn every_lane_of_an_operator_is_served_under_overload() {
     let served = move |queue| on_box(3, move |lab| longest_gaps(lab, WORK, seconds(100), queue));
     assert_bounds(&served(queue::QueueConfig::default()), 1);
     let strict = served(queue::QueueConfig::strict());
-    assert!(
-        strict[&'s'] >= seconds(60),
-        "strict priority starves: {strict:?}"
-    );
+    assert!(strict[&'s'] >= seconds(60), "strict priority starves: {strict:?}");
 }
 
 #[test]

@@ -31,9 +31,7 @@ pub fn client_go(length: u64) -> Duration {
 
 /// The same, measured with kube-rs's `Controller`.
 pub fn kube_rs(length: u64) -> Duration {
-    on_box(length, move |lab| async move {
-        kube_rs_burst(lab, length).await
-    })
+    on_box(length, move |lab| async move { kube_rs_burst(lab, length).await })
 }
 
 async fn kube_rs_burst(lab: Lab, length: u64) -> Duration {
@@ -45,11 +43,7 @@ async fn kube_rs_burst(lab: Lab, length: u64) -> Duration {
     let client = answers.for_client(&client);
     let controller = Controller::new(Api::<Page>::all(client.clone()), watcher::Config::default());
     let run = controller
-        .run(
-            reconcile,
-            |_, _, _| Action::requeue(KUBE_RS_RETRY),
-            Arc::new(client),
-        )
+        .run(reconcile, |_, _, _| Action::requeue(KUBE_RS_RETRY), Arc::new(client))
         .for_each(|_| async {});
     let limit = seconds(5 * length + 60);
     let landed = wait_until(limit, "a write lands", || async {

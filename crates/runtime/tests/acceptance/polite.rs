@@ -81,9 +81,7 @@ fn ready(page: &Page) -> bool {
 /// Writes by the time of their response, since the rejections began.
 fn writes(begin: Instant, answers: &[Answer]) -> Vec<(Duration, u16)> {
     let writes = answers.iter().filter(|answer| answer.is_write());
-    writes
-        .map(|answer| (answer.at - begin, answer.code))
-        .collect()
+    writes.map(|answer| (answer.at - begin, answer.code)).collect()
 }
 
 fn budget() -> LimitConfig {
@@ -98,11 +96,7 @@ fn budget() -> LimitConfig {
 fn throttled_operator_pauses_and_then_stays_within_its_rate() {
     let (begin, answers) = on_box(6, |lab| refused(lab, 1000, budget()));
     let writes = writes(begin, &answers);
-    let first = writes
-        .iter()
-        .find(|(_, code)| *code == 429)
-        .expect("a refusal")
-        .0;
+    let first = writes.iter().find(|(_, code)| *code == 429).expect("a refusal").0;
     let reset = first + seconds(CLOSED);
     let early = writes.iter().filter(|(at, _)| *at > first && *at < reset);
     assert_eq!(early.count(), 0);
@@ -124,8 +118,5 @@ fn throttled_operator_pauses_and_then_stays_within_its_rate() {
         .into_iter()
         .filter(|(_, code)| *code == 429);
     let refusals = refusals.count();
-    assert!(
-        refusals > 100,
-        "without waiting, {refusals} calls are rejected"
-    );
+    assert!(refusals > 100, "without waiting, {refusals} calls are rejected");
 }

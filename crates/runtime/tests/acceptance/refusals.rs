@@ -32,13 +32,9 @@ async fn quota(lab: &Lab) -> Api<ResourceQuota> {
     let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
     quotas.create(&PostParams::default(), &quota).await.unwrap();
     // As the quota controller would write it.
-    let counted =
-        json!({ "status": { "hard": { "configmaps": "0" }, "used": { "configmaps": "0" } } });
+    let counted = json!({ "status": { "hard": { "configmaps": "0" }, "used": { "configmaps": "0" } } });
     let (parameters, counted) = (PatchParams::default(), Patch::Merge(counted));
-    quotas
-        .patch_status("few", &parameters, &counted)
-        .await
-        .unwrap();
+    quotas.patch_status("few", &parameters, &counted).await.unwrap();
     quotas
 }
 
@@ -67,18 +63,11 @@ async fn out_of_quota(lab: Lab) {
         assert_eq!(statuses.count(), 1, "the status is written once");
         let tries = writes.iter().filter(|it| it.code == 403).count();
         assert!((3..20).contains(&tries), "{tries}");
-        quotas
-            .delete("few", &DeleteParams::default())
-            .await
-            .unwrap();
-        wait_until(
-            seconds(70),
-            "the child is created after the quota is gone",
-            || async {
-                let ready = condition_text(&pages, "Ready").await;
-                ready.is_some_and(|(reason, _)| reason == "Settled")
-            },
-        )
+        quotas.delete("few", &DeleteParams::default()).await.unwrap();
+        wait_until(seconds(70), "the child is created after the quota is gone", || async {
+            let ready = condition_text(&pages, "Ready").await;
+            ready.is_some_and(|(reason, _)| reason == "Settled")
+        })
         .await;
         assert_eq!(condition_text(&pages, "Reconciling").await, None);
     };
@@ -190,8 +179,7 @@ async fn by_policy(lab: Lab, title: &'static str) -> String {
     pages.patch("front", &parameters, &patch).await.unwrap();
     // On a real server it takes a moment until a policy is enforced.
     sleep(seconds(10)).await;
-    let controller =
-        Controller::new("page", publish_secret_error).owns::<Secret>(Predicate::always());
+    let controller = Controller::new("page", publish_secret_error).owns::<Secret>(Predicate::always());
     let engine = Engine::new("pages", lab.client("operator").0).controller(controller);
     tokio::select! { biased;
         () = sleep(seconds(30)) => {}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aplomb::{
-    Action, Context, Controller, Engine, LeaseConfig, MetaRef, MetadataPatch, ObjectKey, Predicate,
-    Result, Scope, Trigger, View, ViewMeta,
+    Action, Context, Controller, Engine, LeaseConfig, MetaRef, MetadataPatch, ObjectKey, Predicate, Result, Scope,
+    Trigger, View, ViewMeta,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Api;
@@ -41,10 +41,7 @@ async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
         ..MetadataPatch::default()
     };
     cx.patch_metadata::<LabeledNode>(&key, &change).await?;
-    let seen = cx
-        .cache::<LabeledNode>()?
-        .get(&key)
-        .expect("the node is cached");
+    let seen = cx.cache::<LabeledNode>()?.get(&key).expect("the node is cached");
     assert_eq!(
         seen.metadata.labels.get("page"),
         name.as_ref(),
@@ -77,13 +74,7 @@ fn foreign_label_is_replaced_and_another_removed() {
         let controller = Controller::new("mover", move_label).watches::<LabeledNode>(
             Scope::default(),
             Predicate::changed_by(|node: &LabeledNode| node.metadata.labels.clone()),
-            |_, pages| {
-                pages
-                    .list()
-                    .iter()
-                    .map(|page| View::meta(&**page).key())
-                    .collect()
-            },
+            |_, pages| pages.list().iter().map(|page| View::meta(&**page).key()).collect(),
         );
         let engine = Engine::new("mover", lab.client("mover").0).controller(controller);
         let stop = CancellationToken::new();
@@ -97,10 +88,7 @@ fn foreign_label_is_replaced_and_another_removed() {
         running.await.unwrap().unwrap();
         nodes.get("worker").await.unwrap().metadata.labels.unwrap()
     });
-    let labels: Vec<_> = labels
-        .iter()
-        .map(|(key, value)| (&**key, &**value))
-        .collect();
+    let labels: Vec<_> = labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     assert_eq!(labels, [("kept", "1"), ("page", "front")]);
 }
 
@@ -142,20 +130,14 @@ fn count_reports(everywhere: bool) -> (usize, bool) {
         tokio::time::sleep(seconds(10)).await;
         let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
         let maps = maps.list(&kube::api::ListParams::default()).await.unwrap();
-        let said = maps
-            .items
-            .iter()
-            .filter_map(|map| map.data.as_ref()?.get("term"));
+        let said = maps.items.iter().filter_map(|map| map.data.as_ref()?.get("term"));
         let said = said.inspect(|term| assert_eq!(*term, "1")).count();
         let status = pages.get("front").await.unwrap().status;
         stop.cancel();
         for replica in replicas {
             replica.await.unwrap().unwrap();
         }
-        (
-            said,
-            status.is_some_and(|status| !status.conditions.is_empty()),
-        )
+        (said, status.is_some_and(|status| !status.conditions.is_empty()))
     })
 }
 
@@ -176,10 +158,7 @@ fn trigger_runs_its_key_and_deletion_calls_the_hook() {
         );
         let (counted, told) = (runs.clone(), gone.clone());
         let count = move |_: Arc<Page>, cx: Context<Page>| {
-            let poked = cx
-                .reasons()
-                .iter()
-                .any(|it| it.to_string() == "Input(probe)");
+            let poked = cx.reasons().iter().any(|it| it.to_string() == "Input(probe)");
             counted.fetch_add(poked.into(), Ordering::Relaxed);
             async { Ok(Action::Done) }
         };

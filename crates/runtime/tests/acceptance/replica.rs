@@ -55,11 +55,7 @@ fn spawn(pause: &Pause, tasks: &Mutex<Vec<AbortHandle>>, task: BoxFuture<'static
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.tasks
-            .lock()
-            .unwrap()
-            .drain(..)
-            .for_each(|task| task.abort());
+        self.tasks.lock().unwrap().drain(..).for_each(|task| task.abort());
     }
 }
 

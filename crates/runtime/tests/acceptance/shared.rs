@@ -23,10 +23,7 @@ static IDLE: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
 
 /// One that no other scenario uses. It is dropped, and so ended, if the scenario panics.
 pub async fn take() -> Shared {
-    let idle = IDLE
-        .lock()
-        .expect("nothing panics with the lock held")
-        .pop();
+    let idle = IDLE.lock().expect("nothing panics with the lock held").pop();
     match idle {
         Some(shared) => shared,
         None => start().await,
@@ -90,8 +87,7 @@ async fn objects(client: &Client) -> kube::Result<Vec<(Api<DynamicObject>, Dynam
     let discovery = Discovery::new(client.clone()).run().await?;
     let mut all = Vec::new();
     for (resource, can) in discovery.groups().flat_map(|it| it.recommended_resources()) {
-        let deletable =
-            can.supports_operation(verbs::LIST) && can.supports_operation(verbs::DELETE);
+        let deletable = can.supports_operation(verbs::LIST) && can.supports_operation(verbs::DELETE);
         if can.scope != Scope::Namespaced || !deletable {
             continue;
         }

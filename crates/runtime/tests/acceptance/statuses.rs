@@ -40,10 +40,7 @@ async fn report_errors(lab: Lab) {
             ErrorClass::Unavailable,
             vec!["Ready=True/Settled", "Reconciling=True/Unavailable"],
         ),
-        (
-            ErrorClass::Invalid,
-            vec!["Ready=False/Invalid", "Stalled=True/Invalid"],
-        ),
+        (ErrorClass::Invalid, vec!["Ready=False/Invalid", "Stalled=True/Invalid"]),
     ] {
         let before = bench.answers.writes().len();
         for _ in 0..20 {
@@ -52,22 +49,14 @@ async fn report_errors(lab: Lab) {
             pass.flush(PassOutcome::Failed(&error)).await.unwrap();
         }
         assert_eq!(conditions(&pages).await, says);
-        assert_eq!(
-            bench.answers.writes().len() - before,
-            1,
-            "{class:?} is written once"
-        );
+        assert_eq!(bench.answers.writes().len() - before, 1, "{class:?} is written once");
     }
     let before = bench.answers.writes().len();
     let conflict = Error::new(ErrorClass::Conflict, "another writer was first");
     let pass = bench.pass(&bench.front());
     pass.status(json!({ "words": 9 }));
     pass.flush(PassOutcome::Failed(&conflict)).await.unwrap();
-    assert_eq!(
-        bench.answers.writes().len(),
-        before,
-        "a conflict leaves no trace"
-    );
+    assert_eq!(bench.answers.writes().len(), before, "a conflict leaves no trace");
     bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
     assert_eq!(conditions(&pages).await, ["Ready=True/Settled"]);
 }
@@ -89,11 +78,7 @@ async fn keep_status(lab: Lab) {
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
     pass.status(json!({ "words": 5 }));
-    pass.condition(Condition::new_true(
-        "Probed",
-        "Answered",
-        "a probe came back",
-    ));
+    pass.condition(Condition::new_true("Probed", "Answered", "a probe came back"));
     pass.flush(SETTLED).await.unwrap();
     let error = Error::new(ErrorClass::Unavailable, "down");
     let silent = bench.pass(&bench.front());
@@ -134,10 +119,7 @@ async fn deleted(lab: Lab) {
     let pass = bench.pass(&front);
     pass.status(json!({ "words": 5 }));
     pass.flush(SETTLED).await.unwrap();
-    assert!(
-        bench.pages.get(&bench.key).is_none(),
-        "the cache shows the deletion"
-    );
+    assert!(bench.pages.get(&bench.key).is_none(), "the cache shows the deletion");
     let before = bench.answers.writes().len();
     let pass = bench.pass(&front);
     pass.status(json!({ "words": 6 }));
@@ -165,10 +147,7 @@ async fn key_conditions(lab: &Lab) {
     let definitions: Api<CustomResourceDefinition> = Api::all(lab.user());
     let parameters = PatchParams::apply("pages.example.com").force();
     let patch = Patch::Apply(definition);
-    definitions
-        .patch(Page::crd_name(), &parameters, &patch)
-        .await
-        .unwrap();
+    definitions.patch(Page::crd_name(), &parameters, &patch).await.unwrap();
 }
 
 /// Another controller has its own condition on the page.
@@ -182,19 +161,13 @@ async fn apply_next_to_others(lab: Lab, keyed: bool) {
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }]);
     wait_until(seconds(10), "the definition is in force", || async {
-        let managed = apply_status(&pages, "them", &theirs)
-            .await
-            .metadata
-            .managed_fields;
+        let managed = apply_status(&pages, "them", &theirs).await.metadata.managed_fields;
         serde_json::to_string(&managed).unwrap().contains("k:{") == keyed
     })
     .await;
     let bench = Bench::start(&lab).await;
     bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
-    assert_eq!(
-        conditions(&pages).await,
-        ["Ready=True/Settled", "Theirs=True/Fine"]
-    );
+    assert_eq!(conditions(&pages).await, ["Ready=True/Settled", "Theirs=True/Fine"]);
     bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
     assert_eq!(
         bench.answers.writes().len(),
@@ -222,10 +195,7 @@ async fn apply_status(pages: &Api<Page>, manager: &str, conditions: &Value) -> P
         "status": { "conditions": conditions },
     }));
     let parameters = PatchParams::apply(manager).force();
-    pages
-        .patch_status("front", &parameters, &patch)
-        .await
-        .unwrap()
+    pages.patch_status("front", &parameters, &patch).await.unwrap()
 }
 
 #[test]

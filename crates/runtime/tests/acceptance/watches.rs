@@ -12,7 +12,7 @@ use aplomb::telemetry::Telemetry;
 use aplomb::watch::{ReflectorTiming, Scope};
 use aplomb::{Cache, Informer, InformerSet, ObjectKey};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
@@ -24,8 +24,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn world() -> World {
-    World::new(7).interpose(aplomb_virtual_time::install)
+fn world() -> Simulation {
+    Simulation::new(7).interpose(aplomb_virtual_time::install)
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -73,11 +73,7 @@ impl Setup {
         Self::start_with(cluster, timing, |_| {})
     }
 
-    fn start_with(
-        cluster: &Cluster,
-        timing: ReflectorTiming,
-        more: impl FnOnce(&InformerSet),
-    ) -> Self {
+    fn start_with(cluster: &Cluster, timing: ReflectorTiming, more: impl FnOnce(&InformerSet)) -> Self {
         let (client, telemetry) = (cluster.client("operator"), Telemetry::default());
         let hub = InformerSet::with_timing(client, telemetry.clone(), timing);
         let watch = hub.informer::<ConfigMap>(in_default());
@@ -138,10 +134,7 @@ fn a_cache_follows_creations_changes_and_deletions() {
         let told = setup.event_lines();
         let about = |name: &str| -> Vec<String> {
             let of = format!("default/{name})");
-            told.iter()
-                .filter(|line| line.ends_with(&of))
-                .cloned()
-                .collect()
+            told.iter().filter(|line| line.ends_with(&of)).cloned().collect()
         };
         assert_eq!(about("a"), ["Found(default/a)", "Changed(default/a)"]);
         assert_eq!(about("b"), ["Added(default/b)", "Deleted(default/b)"]);
@@ -189,19 +182,12 @@ fn shared_backoff_delays_the_other_watches() {
         cluster.faults("operator").add(rule);
         let client = cluster.client("operator");
         let config = watcher::Config::default;
-        let names = watcher(
-            Api::<ConfigMap>::namespaced(client.clone(), "default"),
-            config(),
-        );
+        let names = watcher(Api::<ConfigMap>::namespaced(client.clone(), "default"), config());
         let failing = watcher(Api::<Secret>::namespaced(client, "default"), config());
         let names = names.map(|event| event.is_ok_and(|event| matches!(event, Event::Apply(_))));
         let failing = failing.map(|event| event.map(|_| false));
         let both = futures::stream::select(names.map(Ok), failing).default_backoff();
-        let told = tokio::spawn(
-            both.filter_map(record_event_time)
-                .take(5)
-                .collect::<Vec<Instant>>(),
-        );
+        let told = tokio::spawn(both.filter_map(record_event_time).take(5).collect::<Vec<Instant>>());
         let mut made = Vec::new();
         for at in 0..5 {
             sleep(97 * SECOND).await;
@@ -263,11 +249,7 @@ fn a_black_holed_watch_is_noticed_within_90_seconds() {
     let told = black_hole(ReflectorTiming::default().silence_timeout);
     let since = told.map(|at| at - 10 * SECOND);
     assert!(since.is_some_and(|since| since < 90 * SECOND), "{told:?}");
-    assert_eq!(
-        black_hole(3600 * SECOND),
-        None,
-        "without the limit it is not delivered"
-    );
+    assert_eq!(black_hole(3600 * SECOND), None, "without the limit it is not delivered");
 }
 
 #[test]
@@ -281,12 +263,7 @@ fn quiet_watch_is_not_restarted() {
         assert!(lost.is_err(), "{:?}", setup.watch.state());
         let age = setup.cache().freshness().age(Instant::now());
         assert!(age.is_some_and(|age| age < 75 * SECOND), "{age:?}");
-        assert!(
-            !setup
-                .telemetry
-                .text()
-                .contains("aplomb_watch_restarts_total{")
-        );
+        assert!(!setup.telemetry.text().contains("aplomb_watch_restarts_total{"));
     });
 }
 
@@ -303,10 +280,7 @@ fn disconnected_cache_is_stale_until_it_reconnects() {
         assert!(setup.cache().freshness().is_fresh());
         sleep_until(setup.begin + 90 * SECOND).await;
         let state = setup.watch.state();
-        assert!(
-            !state.freshness.is_fresh(),
-            "the head of a new watch proves nothing"
-        );
+        assert!(!state.freshness.is_fresh(), "the head of a new watch proves nothing");
         assert!(state.freshness.synced);
         assert_eq!(state.trouble.as_deref(), Some("no data received"));
         let metrics = setup.telemetry.text();

@@ -74,9 +74,7 @@ async fn converge(bench: &Bench, count: usize, suppress: bool) {
         let service = service(&format!("service-{number}"));
         pass.apply(&service, Some(&bench.services)).await.unwrap();
         let deployment = deployment(&format!("deployment-{number}"), "1");
-        pass.apply(&deployment, Some(&bench.deployments))
-            .await
-            .unwrap();
+        pass.apply(&deployment, Some(&bench.deployments)).await.unwrap();
     }
     pass.status(json!({ "words": 7 }));
     pass.flush(SETTLED).await.unwrap();
@@ -141,20 +139,14 @@ async fn change_behind_no_op(lab: Lab) {
     let bench = Bench::start_with(&lab, lag).await;
     let front = bench.front();
     let wanted = config_map("child", "1");
-    bench
-        .pass(&front)
-        .apply(&wanted, Some(&bench.maps))
-        .await
-        .unwrap();
+    bench.pass(&front).apply(&wanted, Some(&bench.maps)).await.unwrap();
     wait_until(seconds(5), "the event of the child arrives", || async {
         bench.event_origins("child").len() == 1
     })
     .await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
-    maps.patch("child", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    maps.patch("child", &PatchParams::default(), &patch).await.unwrap();
     bench
         .eager_pass(&front)
         .apply(&wanted, Some(&bench.maps))
@@ -199,8 +191,7 @@ async fn runs(lab: Lab) -> (usize, usize) {
         .owns::<k8s_openapi::api::apps::v1::Deployment>(Predicate::always())
         .predicate(Predicate::always());
     let answers = Answers::default();
-    let engine =
-        Engine::new(MANAGER, answers.for_client(&lab.client("operator").0)).controller(controller);
+    let engine = Engine::new(MANAGER, answers.for_client(&lab.client("operator").0)).controller(controller);
     let scenario = async {
         wait_until(seconds(10), "the status is written", || async {
             pages.get("front").await.unwrap().status.is_some()
@@ -210,9 +201,7 @@ async fn runs(lab: Lab) -> (usize, usize) {
         let alone = runs.load(Ordering::SeqCst);
         let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
         let patch = Patch::Merge(json!({ "data": { "value": "theirs" } }));
-        maps.patch("child", &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        maps.patch("child", &PatchParams::default(), &patch).await.unwrap();
         wait_until(seconds(10), "the child is corrected", || async {
             maps.get("child").await.unwrap().data.unwrap()["value"] == "a title"
         })

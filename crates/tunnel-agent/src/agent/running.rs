@@ -58,12 +58,7 @@ impl RunningAgent {
         let ground = EndpointConfig {
             secret: settings.key.secret().clone(),
             network: settings.network.clone(),
-            stream_handler: Arc::new(stream_handler(
-                &settings,
-                &registered,
-                &session,
-                events.clone(),
-            )?),
+            stream_handler: Arc::new(stream_handler(&settings, &registered, &session, events.clone())?),
             allowed_gateways: listed.subscribe(),
             connectors: Api::namespaced(client.clone(), namespace),
             name: settings.connector.name.clone(),
@@ -136,21 +131,16 @@ impl RunningAgent {
         if matches!(*self.connector.borrow(), ObservedObject::Unknown) {
             return Err(self.deleted_error("connector", &self.settings.connector.name));
         }
-        let unseen =
-            |proxy: &watch::Receiver<_>| matches!(*proxy.borrow(), ObservedObject::Unknown);
+        let unseen = |proxy: &watch::Receiver<_>| matches!(*proxy.borrow(), ObservedObject::Unknown);
         match (&self.settings.proxy, &self.proxy) {
-            (Some(wish), Some(proxy)) if unseen(proxy) => {
-                Err(self.deleted_error("httpproxy", &wish.name))
-            }
+            (Some(wish), Some(proxy)) if unseen(proxy) => Err(self.deleted_error("httpproxy", &wish.name)),
             _ => Ok(()),
         }
     }
 
     fn deleted_error(&self, kind: &str, name: &str) -> Error {
         let object = format!("{kind}/{name}");
-        self.send_event(AgentEvent::Deleted {
-            object: object.clone(),
-        });
+        self.send_event(AgentEvent::Deleted { object: object.clone() });
         Error::Deleted(object)
     }
 
@@ -163,8 +153,7 @@ impl RunningAgent {
             }
             ObservedObject::Present(connector) => connector,
         };
-        self.lease_task
-            .set_lease_duration(lease_duration(&connector));
+        self.lease_task.set_lease_duration(lease_duration(&connector));
         let Some(status) = &connector.status else {
             return Ok(());
         };
@@ -191,11 +180,7 @@ impl RunningAgent {
     /// current endpoint stays and the returned event reports it, because the owner of the class can correct
     /// them.
     async fn use_relays(&mut self, relays: &[String]) -> Result<Option<AgentEvent>> {
-        if self
-            .endpoint
-            .as_ref()
-            .is_some_and(|open| open.uses_relays(relays))
-        {
+        if self.endpoint.as_ref().is_some_and(|open| open.uses_relays(relays)) {
             return Ok(None);
         }
         if let Err(error) = serve::relay_mode(relays) {
@@ -264,9 +249,7 @@ fn stream_handler(
         uid: registered.connector.uid().unwrap_or_default(),
     };
     let session = session.to_owned();
-    Ok(StreamHandler::new(
-        origins, secret, connector, session, events,
-    ))
+    Ok(StreamHandler::new(origins, secret, connector, session, events))
 }
 
 fn identity(settings: &AgentSettings, session: &str) -> AgentIdentity {

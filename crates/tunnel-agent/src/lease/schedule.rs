@@ -137,9 +137,6 @@ mod tests {
     fn a_common_lease_has_common_times() {
         let schedule = RenewalSchedule::new(Duration::from_secs(30));
         assert_eq!(schedule.timeout(), Duration::from_millis(2_500));
-        assert_eq!(
-            schedule.max_tolerated_outage(),
-            Duration::from_millis(12_500)
-        );
+        assert_eq!(schedule.max_tolerated_outage(), Duration::from_millis(12_500));
     }
 }

@@ -70,8 +70,7 @@ impl Lab {
         });
         let params = PatchParams::apply("aplomb-tunnel").force();
         let api = self.connectors();
-        api.patch_status(NAME, &params, &Patch::Apply(&patch))
-            .await?;
+        api.patch_status(NAME, &params, &Patch::Apply(&patch)).await?;
         Ok(())
     }
 
@@ -140,10 +139,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// The next event that `fits`.
-    pub(crate) async fn next_event(
-        &mut self,
-        fits: impl Fn(&AgentEvent) -> bool,
-    ) -> Result<AgentEvent> {
+    pub(crate) async fn next_event(&mut self, fits: impl Fn(&AgentEvent) -> bool) -> Result<AgentEvent> {
         let work = async {
             loop {
                 let event = self.events.recv().await.context("the agent ended")?;
@@ -152,9 +148,7 @@ impl Agent {
                 }
             }
         };
-        timeout(TIMEOUT, work)
-            .await
-            .context("event was not reported")?
+        timeout(TIMEOUT, work).await.context("event was not reported")?
     }
 
     /// How it ends by itself.
@@ -167,9 +161,7 @@ impl Agent {
     pub(crate) async fn stop(self) -> Result<Vec<AgentEvent>> {
         drop(self.stop);
         let ended = timeout(TIMEOUT, self.running.join()).await;
-        ended
-            .context("it keeps running")?
-            .context("it panicked")??;
+        ended.context("it keeps running")?.context("it panicked")??;
         let mut told = self.events;
         let mut rest = Vec::new();
         while let Ok(event) = told.try_recv() {

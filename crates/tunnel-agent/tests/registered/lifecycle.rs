@@ -21,12 +21,7 @@ async fn an_agent_registers_listens_and_releases() -> Result<()> {
     agent
         .next_event(|event| matches!(event, AgentEvent::Listening { .. }))
         .await?;
-    let status = lab
-        .connectors()
-        .get(NAME)
-        .await?
-        .status
-        .context("a status")?;
+    let status = lab.connectors().get(NAME).await?.status.context("a status")?;
     let details = status.connection_details.context("details")?;
     ensure!(details.session == session);
     let addresses = details.public_key.addresses;
@@ -65,12 +60,8 @@ async fn the_stages_of_its_tunnel_are_reported() -> Result<()> {
     });
     let params = PatchParams::apply("aplomb-tunnel").force();
     let patched = lab.proxies();
-    patched
-        .patch_status(NAME, &params, &Patch::Apply(&patch))
-        .await?;
-    agent
-        .next_event(|event| *event == AgentEvent::Programmed)
-        .await?;
+    patched.patch_status(NAME, &params, &Patch::Apply(&patch)).await?;
+    agent.next_event(|event| *event == AgentEvent::Programmed).await?;
     let proven = agent
         .next_event(|event| matches!(event, AgentEvent::Proven { .. }))
         .await?;
@@ -111,10 +102,7 @@ async fn an_agent_whose_objects_are_deleted_ends() -> Result<()> {
         agent
             .next_event(|event| matches!(event, AgentEvent::Deleted { .. }))
             .await?;
-        let error = agent
-            .wait_ended()
-            .await?
-            .expect_err("its object was deleted");
+        let error = agent.wait_ended().await?.expect_err("its object was deleted");
         ensure!(error.to_string().contains("was deleted"), "{error}");
     }
     Ok(())

@@ -8,10 +8,7 @@ use serde_json::json;
 
 use crate::lab::{Lab, NAME, key, settings};
 
-async fn start_listening(
-    lab: &Lab,
-    wanted: aplomb_tunnel_agent::AgentSettings,
-) -> Result<crate::lab::Agent> {
+async fn start_listening(lab: &Lab, wanted: aplomb_tunnel_agent::AgentSettings) -> Result<crate::lab::Agent> {
     let mut agent = lab.agent(wanted);
     agent
         .next_event(|event| matches!(event, AgentEvent::Registered { .. }))
@@ -45,9 +42,7 @@ async fn a_name_in_use_by_another_key_is_refused() -> Result<()> {
         .await?
         .expect_err("the name is in use");
     ensure!(
-        refused
-            .to_string()
-            .contains("in use by another agent on attic"),
+        refused.to_string().contains("in use by another agent on attic"),
         "{refused}"
     );
     ensure!(lab.connectors().get(NAME).await?.status == before.status);
@@ -62,12 +57,7 @@ async fn a_replaced_agent_stops_and_keeps_the_lease() -> Result<()> {
     let second = start_listening(&lab, settings(key())).await?;
     let replaced = first.wait_ended().await?.expect_err("it was replaced");
     ensure!(replaced.to_string().contains("taken over"), "{replaced}");
-    let status = lab
-        .connectors()
-        .get(NAME)
-        .await?
-        .status
-        .context("a status")?;
+    let status = lab.connectors().get(NAME).await?.status.context("a status")?;
     let session = status.connection_details.context("details")?.session;
     lab.wait_lease_holder(&session).await?;
     second.stop().await?;
@@ -83,10 +73,7 @@ async fn user_proxy(lab: &Lab, connector: &str) -> Result<HttpProxy> {
         }] }] },
     });
     let object: HttpProxy = serde_json::from_value(object)?;
-    Ok(lab
-        .proxies()
-        .create(&PostParams::default(), &object)
-        .await?)
+    Ok(lab.proxies().create(&PostParams::default(), &object).await?)
 }
 
 #[tokio::test]
@@ -108,10 +95,7 @@ async fn a_tunnel_that_leads_elsewhere_is_refused() -> Result<()> {
         .wait_ended()
         .await?
         .expect_err("the name is in use");
-    ensure!(
-        refused.to_string().contains("has no rule for connector"),
-        "{refused}"
-    );
+    ensure!(refused.to_string().contains("has no rule for connector"), "{refused}");
     ensure!(lab.proxies().get(NAME).await? == made);
     Ok(())
 }

@@ -98,15 +98,10 @@ async fn an_invalid_relay_url_is_reported_and_changes_nothing() -> Result<()> {
     let bad = "http://[relay";
     lab.accept_with(&ids, &[UNREACHABLE_RELAY, bad]).await?;
     let told = agent
-        .next_event(
-            |event| matches!(event, AgentEvent::NotReady { message, .. } if message.contains(bad)),
-        )
+        .next_event(|event| matches!(event, AgentEvent::NotReady { message, .. } if message.contains(bad)))
         .await;
     told.context("the relay is not named")?;
-    ensure!(
-        connection.close_reason().is_none(),
-        "the old endpoint is kept"
-    );
+    ensure!(connection.close_reason().is_none(), "the old endpoint is kept");
     lab.accept_with(&ids, &[UNREACHABLE_RELAY]).await?;
     wait_listening(&mut agent).await?;
     agent.stop().await?;

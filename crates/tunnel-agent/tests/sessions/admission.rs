@@ -50,11 +50,7 @@ async fn an_unlisted_gateway_finishes_its_streams_and_is_disconnected() -> Resul
     agent.allow(&[&stays]);
     let delisted = Instant::now();
     let (_, _, reply) = open(&dropped, &dial(&origin)).await?;
-    assert_eq!(
-        reply,
-        StreamReply::Connected,
-        "requests in flight can finish"
-    );
+    assert_eq!(reply, StreamReply::Connected, "requests in flight can finish");
     assert_eq!(close_code(&dropped).await?, u64::from(CLOSE_NOT_ALLOWED));
     assert!(
         delisted.elapsed() >= UNLISTED_GRACE,

@@ -1,9 +1,7 @@
 //! Bytes to an origin and back, and requests that are refused.
 
 use anyhow::{Context, Result, bail};
-use aplomb_api::wire::{
-    ALPN, ConnectorId, MAX_FRAME_SIZE, OLD_ALPN, StreamRefusal, StreamReply, StreamRequest,
-};
+use aplomb_api::wire::{ALPN, ConnectorId, MAX_FRAME_SIZE, OLD_ALPN, StreamRefusal, StreamReply, StreamRequest};
 use aplomb_tunnel_agent::AgentEvent;
 use aplomb_tunnel_agent::frame;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
@@ -27,8 +25,7 @@ async fn bytes_go_both_ways_and_each_way_ends_by_itself() -> Result<()> {
     agent.allow(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
     let port = origin.rsplit_once(':').context("a port")?.1;
-    let (mut send, mut recv, reply) =
-        open(&connection, &dial(&format!("localhost:{port}"))).await?;
+    let (mut send, mut recv, reply) = open(&connection, &dial(&format!("localhost:{port}"))).await?;
     assert_eq!(reply, StreamReply::Connected);
     send.write_all(&[b'a'; 1 << 20]).await?;
     // The origin sends its last bytes only after the end of ours.
@@ -156,20 +153,13 @@ async fn another_connector_gets_nothing_even_with_the_session() -> Result<()> {
         let refused = refusal(&agent, &gateway, &asked).await?;
         assert_eq!(refused, StreamRefusal::OtherConnector, "{namespace}/{uid}");
         let (_, _, reply) = open(&connection, &dial(&origin)).await?;
-        assert_eq!(
-            reply,
-            StreamReply::Connected,
-            "its own Connector is still served"
-        );
+        assert_eq!(reply, StreamReply::Connected, "its own Connector is still served");
     }
     let Some(AgentEvent::Refused { message }) = agent.events.recv().await else {
         bail!("no event was reported");
     };
     assert!(message.contains("\"mallory\""), "{message}");
-    assert!(
-        agent.events.try_recv().is_err(),
-        "one event for all of them"
-    );
+    assert!(agent.events.try_recv().is_err(), "one event for all of them");
     Ok(())
 }
 
@@ -184,15 +174,10 @@ async fn a_gateway_that_names_no_connector_is_refused_with_the_remedy() -> Resul
         format!(r#"{{"kind":"dial","session":"this-life","target":"{origin}"}}"#),
         format!(r#"{{"kind":"prove","statement":{statement},"target":"{origin}"}}"#),
     ];
-    for (alpn, body) in [
-        (ALPN, &asked[0]),
-        (OLD_ALPN, &asked[0]),
-        (OLD_ALPN, &asked[1]),
-    ] {
+    for (alpn, body) in [(ALPN, &asked[0]), (OLD_ALPN, &asked[0]), (OLD_ALPN, &asked[1])] {
         let connection = gateway.0.connect(agent.address(), alpn).await?;
         let (mut send, mut recv) = connection.open_bi().await?;
-        send.write_all(&u32::try_from(body.len())?.to_be_bytes())
-            .await?;
+        send.write_all(&u32::try_from(body.len())?.to_be_bytes()).await?;
         send.write_all(body.as_bytes()).await?;
         match frame::read_message::<StreamReply>(&mut recv).await? {
             StreamReply::Refused { refusal, message } => {
@@ -203,9 +188,6 @@ async fn a_gateway_that_names_no_connector_is_refused_with_the_remedy() -> Resul
         }
     }
     let event = agent.events.recv().await;
-    assert!(
-        matches!(event, Some(AgentEvent::Refused { .. })),
-        "{event:?}"
-    );
+    assert!(matches!(event, Some(AgentEvent::Refused { .. })), "{event:?}");
     Ok(())
 }

@@ -27,8 +27,7 @@ struct Origin {
 
 impl Origin {
     async fn start() -> Result<Self> {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(vec![NAME.to_owned()])?;
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec![NAME.to_owned()])?;
         let key = PrivateKeyDer::try_from(signing_key.serialize_der());
         let key = key.map_err(anyhow::Error::msg)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

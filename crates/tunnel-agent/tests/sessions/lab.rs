@@ -182,9 +182,7 @@ pub(crate) async fn read_to_end(recv: &mut RecvStream) -> Result<Vec<u8>> {
 pub(crate) async fn close_code(connection: &Connection) -> Result<u64> {
     let closed = timeout(TIMEOUT, connection.closed()).await;
     match closed.context("not closed in time")? {
-        iroh::endpoint::ConnectionError::ApplicationClosed(close) => {
-            Ok(close.error_code.into_inner())
-        }
+        iroh::endpoint::ConnectionError::ApplicationClosed(close) => Ok(close.error_code.into_inner()),
         other => anyhow::bail!("closed for another reason: {other}"),
     }
 }

@@ -25,9 +25,7 @@ pub(super) struct BackendResolver<'a> {
 impl<'a> BackendResolver<'a> {
     pub(super) fn new(world: &'a TableInputs) -> Self {
         let all = world.connectors.iter();
-        let targets = all.filter_map(|(key, connector)| {
-            Some((key, Arc::new(agent_target(world, key, connector)?)))
-        });
+        let targets = all.filter_map(|(key, connector)| Some((key, Arc::new(agent_target(world, key, connector)?))));
         Self {
             targets: targets.collect(),
             inputs: world,
@@ -46,9 +44,7 @@ impl<'a> BackendResolver<'a> {
             return Err("a backend must be in the namespace of its route".to_owned());
         }
         let port = to.port.and_then(|port| u16::try_from(port).ok());
-        let port = port
-            .filter(|port| *port > 0)
-            .ok_or("a backend needs a port")?;
+        let port = port.filter(|port| *port > 0).ok_or("a backend needs a port")?;
         let key = sibling_key(namespace, &to.name);
         let kind = (
             to.group.as_deref().unwrap_or(""),
@@ -59,25 +55,16 @@ impl<'a> BackendResolver<'a> {
                 Some(slice) => self.resolve_slice(slice, port, opened),
                 None => Ok(no_backend(502, reason::ORIGIN_UNREACHABLE)),
             },
-            ("aplomb.dev", "Connector") => {
-                Ok(self.agent_action(&key, format!("localhost:{port}"), None))
-            }
+            ("aplomb.dev", "Connector") => Ok(self.agent_action(&key, format!("localhost:{port}"), None)),
             (group, kind) => Err(format!(
                 "{kind} of {group:?} is not supported as a backend: use EndpointSlice or Connector"
             )),
         }
     }
 
-    fn resolve_slice(
-        &self,
-        slice: &SliceView,
-        port: u16,
-        opened: &[IpNet],
-    ) -> Result<RouteAction, String> {
+    fn resolve_slice(&self, slice: &SliceView, port: u16, opened: &[IpNet]) -> Result<RouteAction, String> {
         let marks = &slice.metadata.annotations;
-        let dialled = marks
-            .get(annotations::ENDPOINT)
-            .map(|it| parse_endpoint(it));
+        let dialled = marks.get(annotations::ENDPOINT).map(|it| parse_endpoint(it));
         let dialled = dialled.transpose()?;
         let tls = dialled.as_ref().filter(|it| it.https).map(|it| {
             let said = marks.get(annotations::TLS_HOSTNAME);
@@ -88,10 +75,7 @@ impl<'a> BackendResolver<'a> {
             let authority = dialled.map_or_else(|| format!("localhost:{port}"), |it| it.authority);
             return Ok(self.agent_action(&key, authority, tls));
         }
-        let ready = slice
-            .endpoints
-            .iter()
-            .filter(|it| it.conditions.ready != Some(false));
+        let ready = slice.endpoints.iter().filter(|it| it.conditions.ready != Some(false));
         let mut addresses: Vec<_> = ready
             .flat_map(|endpoint| &endpoint.addresses)
             .map(|address| with_port(address, port))
@@ -111,21 +95,14 @@ impl<'a> BackendResolver<'a> {
         })))
     }
 
-    fn agent_action(
-        &self,
-        connector: &ObjectKey,
-        authority: String,
-        tls: Option<String>,
-    ) -> RouteAction {
+    fn agent_action(&self, connector: &ObjectKey, authority: String, tls: Option<String>) -> RouteAction {
         match self.targets.get(connector) {
             Some(target) => RouteAction::Forward(Arc::new(OriginTarget {
                 target: OriginAddress::Connector(target.clone()),
                 authority,
                 tls,
             })),
-            None if self.inputs.connectors.contains_key(connector) => {
-                no_backend(503, reason::CONNECTOR_OFFLINE)
-            }
+            None if self.inputs.connectors.contains_key(connector) => no_backend(503, reason::CONNECTOR_OFFLINE),
             None => no_backend(503, reason::CONNECTOR_NOT_FOUND),
         }
     }
@@ -136,16 +113,9 @@ fn no_backend(status: u16, reason: &'static str) -> RouteAction {
 }
 
 /// How an agent is reached; `None` if it has never said so, or not in a way that can be used.
-fn agent_target(
-    world: &TableInputs,
-    key: &ObjectKey,
-    connector: &ConnectorInfo,
-) -> Option<AgentTarget> {
+fn agent_target(world: &TableInputs, key: &ObjectKey, connector: &ConnectorInfo) -> Option<AgentTarget> {
     let details = connector.details.as_ref()?;
-    let (id, relay) = (
-        &details.public_key.id,
-        details.public_key.home_relay.clone(),
-    );
+    let (id, relay) = (&details.public_key.id, details.public_key.home_relay.clone());
     let usable = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let addresses = details.public_key.addresses.iter();
     let mut addresses: Vec<SocketAddr> = addresses

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use aplomb_api::tunnel::{
-    PathMatchType, PathModifier, PathModifierType, RequestRedirect, RouteFilter, RouteFilterType,
-    RouteMatch,
+    PathMatchType, PathModifier, PathModifierType, RequestRedirect, RouteFilter, RouteFilterType, RouteMatch,
 };
 
 use super::hostname;
@@ -22,10 +21,7 @@ pub(super) fn check_filters(filters: &[RouteFilter], matches: &[RouteMatch]) -> 
         possible.map_err(|reason| format!("filter {word}: {reason}"))?;
         let modifiers = [
             filter.url_rewrite.as_ref().and_then(|it| it.path.as_ref()),
-            filter
-                .request_redirect
-                .as_ref()
-                .and_then(|it| it.path.as_ref()),
+            filter.request_redirect.as_ref().and_then(|it| it.path.as_ref()),
         ];
         for modifier in modifiers.into_iter().flatten() {
             check_path(modifier, matches).map_err(|reason| format!("filter {word}: {reason}"))?;
@@ -57,9 +53,7 @@ fn check_complete(filter: &RouteFilter) -> Result<(), String> {
             let modifier = filter.response_header_modifier.as_ref();
             modifier.map(drop).ok_or_else(missing)
         }
-        RouteFilterType::RequestRedirect => {
-            check_redirect(filter.request_redirect.as_ref().ok_or_else(missing)?)
-        }
+        RouteFilterType::RequestRedirect => check_redirect(filter.request_redirect.as_ref().ok_or_else(missing)?),
         RouteFilterType::UrlRewrite => {
             let rewrite = filter.url_rewrite.as_ref().ok_or_else(missing)?;
             rewrite.hostname.as_deref().map_or(Ok(()), check_host)
@@ -68,11 +62,7 @@ fn check_complete(filter: &RouteFilter) -> Result<(), String> {
 }
 
 fn check_redirect(redirect: &RequestRedirect) -> Result<(), String> {
-    if let Some(scheme) = redirect
-        .scheme
-        .as_deref()
-        .filter(|it| !["http", "https"].contains(it))
-    {
+    if let Some(scheme) = redirect.scheme.as_deref().filter(|it| !["http", "https"].contains(it)) {
         return Err(format!("{scheme:?} is neither http nor https"));
     }
     redirect.hostname.as_deref().map_or(Ok(()), check_host)

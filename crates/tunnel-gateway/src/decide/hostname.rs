@@ -68,12 +68,12 @@ pub(super) fn check_entitled(
                 .then_some(())
                 .ok_or_else(|| format!("this HTTPProxy has no claim on {hostname}"))
         }
-        GatewayOwner::Unowned if claim.is_some() => Err(format!(
-            "{HOSTNAME_IN_USE}: {hostname} is claimed by an HTTPProxy"
-        )),
-        GatewayOwner::Unowned if is_canonical(hostname, domain) => Err(format!(
-            "{hostname} is reserved for platform hostnames of HTTPProxies"
-        )),
+        GatewayOwner::Unowned if claim.is_some() => {
+            Err(format!("{HOSTNAME_IN_USE}: {hostname} is claimed by an HTTPProxy"))
+        }
+        GatewayOwner::Unowned if is_canonical(hostname, domain) => {
+            Err(format!("{hostname} is reserved for platform hostnames of HTTPProxies"))
+        }
         GatewayOwner::Unowned => Ok(()),
     }
 }
@@ -85,20 +85,12 @@ pub(super) fn check_entitled(
 /// taken up the hostname later, and neither its age nor its managed fields would show that. The operator
 /// makes no claim while it sees any such Gateway, changed or not, and gives back one that this rule beats.
 /// Within the same second the claim counts.
-pub(super) fn unowned_first(
-    world: &TableInputs,
-    admitted: &[AcceptedGateway<'_>],
-) -> BTreeSet<String> {
-    let unchanged = |it: &&AcceptedGateway<'_>| {
-        it.owner == GatewayOwner::Unowned && it.gateway.metadata.generation == Some(1)
-    };
+pub(super) fn unowned_first(world: &TableInputs, admitted: &[AcceptedGateway<'_>]) -> BTreeSet<String> {
+    let unchanged =
+        |it: &&AcceptedGateway<'_>| it.owner == GatewayOwner::Unowned && it.gateway.metadata.generation == Some(1);
     let mut first = BTreeSet::new();
     for gateway in admitted.iter().filter(unchanged).map(|it| it.gateway) {
-        let created = gateway
-            .metadata
-            .creation_timestamp
-            .as_deref()
-            .unwrap_or_default();
+        let created = gateway.metadata.creation_timestamp.as_deref().unwrap_or_default();
         let named = gateway.spec.listeners.iter().filter(|it| is_http(it));
         let named = named.filter_map(|it| normalize(it.hostname.as_deref()?));
         first.extend(named.filter(|hostname| {
@@ -117,9 +109,8 @@ pub(super) fn is_http(listener: &ListenerView) -> bool {
 /// Whether a hostname is one that the platform gives: under the domain of any class, or to an HTTPProxy
 /// that exists. No claim counts for it, however old it is.
 fn is_platform_hostname(world: &TableInputs, hostname: &str) -> bool {
-    split_canonical(hostname).is_some_and(|(label, domain)| {
-        world.domains.contains(domain) || world.labels.contains(label)
-    })
+    split_canonical(hostname)
+        .is_some_and(|(label, domain)| world.domains.contains(domain) || world.labels.contains(label))
 }
 
 /// The key of an object in the namespace of another.
@@ -137,10 +128,7 @@ mod tests {
         assert_eq!(common("a.example.com", "a.example.com"), "a.example.com");
         assert_eq!(common("*.example.com", "a.example.com"), "a.example.com");
         assert_eq!(common("a.example.com", "*.example.com"), "a.example.com");
-        assert_eq!(
-            common("*.example.com", "*.b.example.com"),
-            "*.b.example.com"
-        );
+        assert_eq!(common("*.example.com", "*.b.example.com"), "*.b.example.com");
         assert_eq!(common("*.example.com", "example.com"), "");
         assert_eq!(common("a.example.com", "b.example.com"), "");
         assert_eq!(common("*.example.com", "a.badexample.com"), "");
@@ -148,19 +136,9 @@ mod tests {
 
     #[test]
     fn only_what_can_be_a_hostname_is_one() {
-        assert_eq!(
-            normalize("App.Example.com").as_deref(),
-            Some("app.example.com")
-        );
+        assert_eq!(normalize("App.Example.com").as_deref(), Some("app.example.com"));
         assert_eq!(normalize("*.example.com").as_deref(), Some("*.example.com"));
-        for bad in [
-            "",
-            "*",
-            "a..b",
-            "-a.example.com",
-            "a_b.example.com",
-            "*.*.example.com",
-        ] {
+        for bad in ["", "*", "a..b", "-a.example.com", "a_b.example.com", "*.*.example.com"] {
             assert_eq!(normalize(bad), None, "{bad}");
         }
     }

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aplomb_api::tunnel::reasons::HOSTNAME_IN_USE;
 
 use super::admission::{AcceptedGateway, GatewayOwner};
-use super::hostname::{
-    check_entitled, intersection, is_http, listener_covers, normalize, unowned_first,
-};
+use super::hostname::{check_entitled, intersection, is_http, listener_covers, normalize, unowned_first};
 use super::omissions::Omissions;
 use super::precedence::RankedRoute;
 use super::rules::CompiledRoute;
@@ -52,10 +50,7 @@ pub(super) fn served_gateways<'a>(
     let mut attached: BTreeMap<usize, Vec<AttachedRef<'a>>> = BTreeMap::new();
     for route in compiled {
         for (number, how) in &route.parents {
-            let attachment = AttachedRef {
-                route,
-                parent_ref: how,
-            };
+            let attachment = AttachedRef { route, parent_ref: how };
             attached.entry(*number).or_default().push(attachment);
         }
     }
@@ -70,9 +65,7 @@ pub(super) fn served_gateways<'a>(
             let hostname = &wanted.hostname;
             let mut allowed = check_entitled(world, &first, gateway, hostname);
             if allowed.is_ok() && !taken.insert(hostname.clone()) {
-                allowed = Err(format!(
-                    "{HOSTNAME_IN_USE}: an older Gateway serves {hostname}"
-                ));
+                allowed = Err(format!("{HOSTNAME_IN_USE}: an older Gateway serves {hostname}"));
             }
             match allowed {
                 Ok(()) => served.push(wanted),
@@ -159,33 +152,25 @@ fn attached_matches<'a>(
             None => once.push((route, protocols)),
         }
     }
-    let matches = |(route, protocols): (&'a CompiledRoute<'a>, Protocols)| {
-        route.matches.iter().map(move |it| (it, protocols))
-    };
+    let matches =
+        |(route, protocols): (&'a CompiledRoute<'a>, Protocols)| route.matches.iter().map(move |it| (it, protocols));
     once.into_iter().flat_map(matches).collect()
 }
 
 /// The listeners of a Gateway that can be served, with their hostnames.
-fn served_listeners<'g>(
-    gateway: &AcceptedGateway<'g>,
-    notes: &mut Omissions,
-) -> Vec<(&'g ListenerView, String)> {
+fn served_listeners<'g>(gateway: &AcceptedGateway<'g>, notes: &mut Omissions) -> Vec<(&'g ListenerView, String)> {
     let all = &gateway.gateway.spec.listeners;
     let mut listeners = Vec::new();
     for listener in all {
         let hostname = listener.hostname.as_deref().and_then(normalize);
         let Some(hostname) = hostname.filter(|_| is_http(listener)) else {
-            let reason = format!(
-                "listener {} needs a hostname and protocol HTTP or HTTPS",
-                listener.name
-            );
+            let reason = format!("listener {} needs a hostname and protocol HTTP or HTTPS", listener.name);
             report_refusal(gateway, &reason, notes);
             continue;
         };
         let same = |it: &&ListenerView| {
             let other = it.hostname.as_deref().and_then(normalize);
-            it.protocol == listener.protocol
-                && other.is_some_and(|it| listener_covers(&it, &hostname))
+            it.protocol == listener.protocol && other.is_some_and(|it| listener_covers(&it, &hostname))
         };
         let port = served_port(all.iter().filter(same));
         if port == Some(listener.port) {
@@ -193,8 +178,7 @@ fn served_listeners<'g>(
         } else {
             let (name, own) = (&listener.name, listener.port);
             let port = port.unwrap_or_default();
-            let reason =
-                format!("listener {name}: port {own} is not served, port {port} of {hostname} is");
+            let reason = format!("listener {name}: port {own} is not served, port {port} of {hostname} is");
             report_refusal(gateway, &reason, notes);
         }
     }
@@ -204,14 +188,7 @@ fn served_listeners<'g>(
 /// The port that is served of several that have a hostname and protocol. A gateway has one socket for
 /// each protocol, whatever its number: it stands for the usual port if a listener has that.
 fn served_port<'l>(listeners: impl Iterator<Item = &'l ListenerView>) -> Option<i32> {
-    let usual = |it: &&ListenerView| {
-        it.port
-            == if listener_protocols(it).https {
-                443
-            } else {
-                80
-            }
-    };
+    let usual = |it: &&ListenerView| it.port == if listener_protocols(it).https { 443 } else { 80 };
     let least = listeners.min_by_key(|it| (!usual(it), it.port));
     least.map(|it| it.port)
 }
@@ -224,16 +201,9 @@ fn listener_protocols(listener: &ListenerView) -> Protocols {
 }
 
 /// The hostnames that a route has under a listener.
-fn route_hostnames(
-    attached: &AttachedRef<'_>,
-    listener: &ListenerView,
-    hostname: &str,
-) -> Vec<String> {
+fn route_hostnames(attached: &AttachedRef<'_>, listener: &ListenerView, hostname: &str) -> Vec<String> {
     let how = attached.parent_ref;
-    let meant = how
-        .section_name
-        .as_ref()
-        .is_none_or(|it| *it == listener.name)
+    let meant = how.section_name.as_ref().is_none_or(|it| *it == listener.name)
         && how.port.is_none_or(|port| port == listener.port);
     let said = &attached.route.route.spec.hostnames;
     match said.is_empty() {

@@ -14,9 +14,7 @@ const MAX_REGEX_BYTES: usize = 256 * 1024;
 pub(crate) fn compile_match(wanted: &RouteMatch) -> Result<CompiledMatch, String> {
     let mut wanted = wanted.clone();
     let path = match &mut wanted.path {
-        Some(path) if path.kind == PathMatchType::RegularExpression => {
-            Some(anchored_regex(&path.value)?)
-        }
+        Some(path) if path.kind == PathMatchType::RegularExpression => Some(anchored_regex(&path.value)?),
         Some(path) => {
             path.value = normalize_path(&path.value)?;
             None
@@ -45,10 +43,7 @@ fn normalize_path(value: &str) -> Result<String, String> {
     }
     // Resolved, it would serve more than a reader of the rule expects.
     let segment = |it: &str| it.replace("%2e", ".").replace("%2E", ".");
-    if value
-        .split('/')
-        .any(|it| matches!(&*segment(it), "." | ".."))
-    {
+    if value.split('/').any(|it| matches!(&*segment(it), "." | "..")) {
         return Err(wrong("has a dot segment"));
     }
     let normal = crate::path::normalize(value).map_err(wrong)?;

@@ -38,11 +38,7 @@ impl Omissions {
         }
     }
 
-    pub(super) fn into_report(
-        self,
-        world: &TableInputs,
-        holdings: &[ServedGateway<'_>],
-    ) -> TableReport {
+    pub(super) fn into_report(self, world: &TableInputs, holdings: &[ServedGateway<'_>]) -> TableReport {
         let quarantined = self.quarantined.into_iter();
         let relays = world.relays.iter().map(ToString::to_string);
         TableReport {
@@ -76,10 +72,7 @@ fn applied_versions(world: &TableInputs) -> AppliedVersions {
     applied
 }
 
-fn session_targets(
-    world: &TableInputs,
-    holdings: &[ServedGateway<'_>],
-) -> BTreeMap<aplomb::ObjectKey, SessionTarget> {
+fn session_targets(world: &TableInputs, holdings: &[ServedGateway<'_>]) -> BTreeMap<aplomb::ObjectKey, SessionTarget> {
     let routes = holdings.iter().flat_map(ServedGateway::routes);
     let matches = routes.flat_map(|route| &route.matches);
     let mut wanted = BTreeMap::new();
@@ -91,10 +84,7 @@ fn session_targets(
             continue;
         };
         let key = sibling_key(&target.namespace, &target.name);
-        let listed = world
-            .connectors
-            .get(&key)
-            .is_some_and(|it| it.gateway_listed);
+        let listed = world.connectors.get(&key).is_some_and(|it| it.gateway_listed);
         let target = target.clone();
         wanted.entry(key).or_insert(SessionTarget {
             target,

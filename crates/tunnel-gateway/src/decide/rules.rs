@@ -80,11 +80,8 @@ fn attached_gateways<'a>(
         let ours = kind == "Gateway" && group.is_none_or(|it| it == "gateway.networking.k8s.io");
         let same = parent.namespace.as_deref().is_none_or(|it| it == namespace);
         let number = *gateways.get(&sibling_key(namespace, &parent.name))?;
-        let AcceptedGateway {
-            owner: whose, uid, ..
-        } = &admitted[number];
-        let its_own =
-            *whose == GatewayOwner::Unowned || (owned_by(uid) && *parent.name == *meta.name);
+        let AcceptedGateway { owner: whose, uid, .. } = &admitted[number];
+        let its_own = *whose == GatewayOwner::Unowned || (owned_by(uid) && *parent.name == *meta.name);
         (ours && same && its_own).then_some((number, parent))
     })
     .collect()
@@ -108,8 +105,7 @@ fn compile_route(
     for (number, rule) in route.spec.rules.iter().enumerate() {
         let said = |reason: String| format!("rule {number}: {reason}");
         let rule = rule.0.as_ref().map_err(|reason| said(reason.clone()))?;
-        let target =
-            |to: &ObjectReference| backends.resolve(to, route.metadata.namespace(), opened);
+        let target = |to: &ObjectReference| backends.resolve(to, route.metadata.namespace(), opened);
         let (action, filters) = compile_rule(rule, target).map_err(said)?;
         for (which, matcher) in rule.matchers.0.iter().enumerate() {
             matches.push(RankedRoute {
@@ -120,11 +116,7 @@ fn compile_route(
                     matches: matcher.clone(),
                     filters: filters.clone(),
                     action: action.clone(),
-                    timeout: rule
-                        .timeouts
-                        .request
-                        .map(|it| it.0)
-                        .filter(|it| !it.is_zero()),
+                    timeout: rule.timeouts.request.map(|it| it.0).filter(|it| !it.is_zero()),
                 },
             });
         }
@@ -148,9 +140,7 @@ fn compile_rule(
     let own = backend.map(|it| it.filters.clone()).unwrap_or_default();
     let filters: Vec<_> = rule.filters.iter().cloned().chain(own).collect();
     filters::check_filters(&filters, &rule.matches)?;
-    let redirects = filters
-        .iter()
-        .any(|it| it.kind == RouteFilterType::RequestRedirect);
+    let redirects = filters.iter().any(|it| it.kind == RouteFilterType::RequestRedirect);
     let action = match backend {
         Some(_) if redirects => return Err("the rule has both a redirect and a backend".to_owned()),
         Some(backend) => target(&backend.to)?,

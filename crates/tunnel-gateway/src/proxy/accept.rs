@@ -39,11 +39,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Accepts connections until the server closes, including those already in the kernel's queue.
-pub(super) async fn accept(
-    core: Arc<ProxyShared>,
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-) {
+pub(super) async fn accept(core: Arc<ProxyShared>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     loop {
         let accepted = tokio::select! {
             biased;
@@ -67,12 +63,7 @@ pub(super) async fn accept(
 }
 
 /// Serves a connection if the limits permit it.
-fn start_connection(
-    core: &Arc<ProxyShared>,
-    stream: TcpStream,
-    address: SocketAddr,
-    tls: Option<TlsAcceptor>,
-) {
+fn start_connection(core: &Arc<ProxyShared>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
     let kind = if tls.is_some() { "https" } else { "http" };
     let place = core.connection_limit.try_acquire(());
     let place = place.zip(core.client_limit.try_acquire(client_address(address.ip())));
@@ -87,12 +78,7 @@ fn start_connection(
     });
 }
 
-async fn serve_connection(
-    core: Arc<ProxyShared>,
-    stream: TcpStream,
-    address: SocketAddr,
-    tls: Option<TlsAcceptor>,
-) {
+async fn serve_connection(core: Arc<ProxyShared>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "Failed to set a socket option");
     }
@@ -151,9 +137,7 @@ where
             }
         }
     } else {
-        let talk = http1_builder(&core)
-            .serve_connection(io, service)
-            .with_upgrades();
+        let talk = http1_builder(&core).serve_connection(io, service).with_upgrades();
         let mut talk = std::pin::pin!(talk);
         tokio::select! {
             biased;

@@ -74,9 +74,7 @@ impl ConnectionTasks {
 
 impl Shared {
     fn lock_tasks(&self) -> MutexGuard<'_, TaskSet> {
-        self.tasks_by_id
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.tasks_by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

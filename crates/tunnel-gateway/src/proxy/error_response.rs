@@ -25,11 +25,7 @@ pub(super) struct ErrorResponse {
 impl ErrorResponse {
     pub(super) fn new(status: u16, reason: &'static str, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        Self {
-            status,
-            reason,
-            detail,
-        }
+        Self { status, reason, detail }
     }
 
     pub(super) fn bad_request(detail: impl Into<String>) -> Self {
@@ -65,9 +61,7 @@ fn public_message(reason: &str) -> &'static str {
         reason::CONNECTOR_OFFLINE => "The tunnel exists, but its connector is offline.",
         reason::CONNECTOR_NOT_FOUND => "The tunnel refers to a connector that does not exist.",
         reason::ORIGIN_UNREACHABLE => "The service behind the tunnel does not accept connections.",
-        reason::ORIGIN_BROKEN => {
-            "The service behind the tunnel closed the connection or did not respond with HTTP."
-        }
+        reason::ORIGIN_BROKEN => "The service behind the tunnel closed the connection or did not respond with HTTP.",
         reason::ORIGIN_TIMEOUT => "The service behind the tunnel did not respond in time.",
         reason::ORIGIN_NOT_EXPOSED => {
             "The agent behind the tunnel does not expose this service. See the status of the HTTPProxy."
@@ -146,12 +140,7 @@ impl ErrorFormat {
 }
 
 /// Removes headers that only the gateway may set, then adds the revision that served the request, if enabled.
-pub(super) fn set_gateway_headers(
-    headers: &mut HeaderMap,
-    revision: Option<&str>,
-    own: bool,
-    told: bool,
-) {
+pub(super) fn set_gateway_headers(headers: &mut HeaderMap, revision: Option<&str>, own: bool, told: bool) {
     if !own || !told {
         headers.remove(REASON);
     }
@@ -169,9 +158,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_own_message() {
-        let words = reason::ALL
-            .into_iter()
-            .filter(|it| *it != reason::CLIENT_GONE);
+        let words = reason::ALL.into_iter().filter(|it| *it != reason::CLIENT_GONE);
         let sentences: BTreeSet<_> = words.map(public_message).collect();
         assert_eq!(sentences.len(), reason::ALL.len() - 1);
     }

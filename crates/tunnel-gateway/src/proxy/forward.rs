@@ -59,10 +59,7 @@ pub(super) async fn send_request(
 }
 
 /// A copy of the request, if it has no body and an idempotent method.
-fn repeatable_request(
-    request: &Request<UpstreamSender>,
-    progress: &UploadProgress,
-) -> Option<Request<UpstreamSender>> {
+fn repeatable_request(request: &Request<UpstreamSender>, progress: &UploadProgress) -> Option<Request<UpstreamSender>> {
     if !progress.is_finished() || progress.bytes() > 0 || !is_idempotent(request.method()) {
         return None;
     }

@@ -55,8 +55,7 @@ where
     let (head, body) = request.into_parts();
     let asking = ErrorFormat::from_request(&head);
     let time = core.clock.now();
-    let mut record =
-        RequestRecord::new(core.telemetry.clone(), core.access_log.clone(), time, &head);
+    let mut record = RequestRecord::new(core.telemetry.clone(), core.access_log.clone(), time, &head);
     // The operator needs the reason of a failed proof even if headers are disabled.
     let shown = core.headers || head.uri.path() == PROOF_PATH;
     let id = headers::client_request_id(&head.headers).unwrap_or_else(|| core.request_id());
@@ -91,13 +90,11 @@ fn build_response(
     match reply {
         RequestOutcome::Origin(response, lease) | RequestOutcome::Upgrade(_, response, lease) => {
             record.record_response(response.status().as_u16(), None);
-            response
-                .map(|body| ResponseBody::from_origin(body, lease, core.limits.body_idle, record))
+            response.map(|body| ResponseBody::from_origin(body, lease, core.limits.body_idle, record))
         }
         RequestOutcome::Redirect(status, location) => {
             record.record_response(status.as_u16(), None);
-            let mut response =
-                error_response::full_response(asking, status, "text/plain", String::new(), record);
+            let mut response = error_response::full_response(asking, status, "text/plain", String::new(), record);
             response.headers_mut().insert(LOCATION, location);
             response
         }
@@ -123,11 +120,7 @@ where
     let name = core.effective_host(name);
     record.set_host(&name);
     if head.headers.len() > core.limits.headers {
-        return Err(ErrorResponse::new(
-            431,
-            reason::BAD_REQUEST,
-            "too many headers",
-        ));
+        return Err(ErrorResponse::new(431, reason::BAD_REQUEST, "too many headers"));
     }
     let table = core.table.load_full();
     let unknown = || ErrorResponse::new(404, reason::UNKNOWN_HOST, name.clone());
@@ -140,27 +133,19 @@ where
     }
     let wanted = UpgradeRequest::from_request(&mut head, core);
     if head.method == Method::CONNECT {
-        return Err(ErrorResponse::bad_request(
-            "this server is not a forward proxy",
-        ));
+        return Err(ErrorResponse::bad_request("this server is not a forward proxy"));
     }
     let no_route = || ErrorResponse::new(404, reason::NO_ROUTE, head.uri.path());
     let readings = path::alternative_paths(head.uri.path()).map_err(invalid_path)?;
     let route = route::match_route(host, &head, client.tls).ok_or_else(no_route)?;
     if !route::all_readings_match((host, client.tls), &head, route, &readings) {
-        return Err(invalid_path(
-            "selects another rule when it is decoded further",
-        ));
+        return Err(invalid_path("selects another rule when it is decoded further"));
     }
     let origin = match &route.action {
         RouteAction::Forward(origin) => origin,
         RouteAction::Redirect => return redirect_outcome(route, (&name, client.tls), &head.uri),
         RouteAction::NoBackend { status, reason } => {
-            return Err(ErrorResponse::new(
-                *status,
-                reason,
-                "the rule has no usable backend",
-            ));
+            return Err(ErrorResponse::new(*status, reason, "the rule has no usable backend"));
         }
     };
     let asked = ForwardedInfo {
@@ -199,14 +184,8 @@ fn invalid_path(why: &str) -> ErrorResponse {
     ErrorResponse::bad_request(format!("the path {why}"))
 }
 
-fn redirect_outcome(
-    route: &TableRoute,
-    from: (&str, bool),
-    uri: &Uri,
-) -> Result<RequestOutcome, ErrorResponse> {
+fn redirect_outcome(route: &TableRoute, from: (&str, bool), uri: &Uri) -> Result<RequestOutcome, ErrorResponse> {
     let (status, to) = filter::redirect_location(&route.filters, from, uri, route.path_prefix())
-        .ok_or_else(|| {
-            ErrorResponse::new(500, reason::NO_ROUTE, "the redirect has no valid location")
-        })?;
+        .ok_or_else(|| ErrorResponse::new(500, reason::NO_ROUTE, "the redirect has no valid location"))?;
     Ok(RequestOutcome::Redirect(status, to))
 }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use http::header::{
-    CONNECTION, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, Version};
@@ -85,8 +85,7 @@ pub(super) fn has_token(headers: &HeaderMap, header: &HeaderName, name: &str) ->
 
 /// The protocol that a client requests to upgrade to.
 pub(super) fn upgrade_protocol(head: &Parts) -> Option<HeaderValue> {
-    let wanted =
-        head.version == Version::HTTP_11 && has_token(&head.headers, &CONNECTION, "upgrade");
+    let wanted = head.version == Version::HTTP_11 && has_token(&head.headers, &CONNECTION, "upgrade");
     head.headers.get(UPGRADE).filter(|_| wanted).cloned()
 }
 

@@ -18,11 +18,7 @@ fn the_hostname_is_found_wherever_it_stands() {
         ("/", Some("a.example.com"), Some("a.example.com")),
         ("/", Some("A.Example.COM:8080"), Some("a.example.com")),
         ("/", Some("a.example.com."), Some("a.example.com")),
-        (
-            "http://b.example.com/",
-            Some("a.example.com"),
-            Some("b.example.com"),
-        ),
+        ("http://b.example.com/", Some("a.example.com"), Some("b.example.com")),
         ("http://b.example.com:81/", None, Some("b.example.com")),
         ("/", None, None),
         ("/", Some(""), None),
@@ -89,10 +85,7 @@ fn a_client_cannot_forge_forwarded_headers() {
 
 #[test]
 fn forwarded_headers_of_a_trusted_proxy_are_kept() {
-    let said = [
-        ("x-forwarded-for", "203.0.113.1"),
-        ("x-forwarded-proto", "http"),
-    ];
+    let said = [("x-forwarded-for", "203.0.113.1"), ("x-forwarded-proto", "http")];
     let headers = forwarded_headers(&said, true);
     assert_eq!(headers["x-forwarded-for"], "203.0.113.1, 192.0.2.7");
     assert_eq!(headers["x-forwarded-proto"], "http");

@@ -43,10 +43,7 @@ impl MatchedRoute<'_> {
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BoxError>,
     {
-        let share = self
-            .shared
-            .request_limit
-            .try_acquire(self.tunnel.uid.clone());
+        let share = self.shared.request_limit.try_acquire(self.tunnel.uid.clone());
         let too_many = || ErrorResponse::new(503, reason::TOO_MANY, "the tunnel is at its limit");
         record.set_slot(share.ok_or_else(too_many)?);
         let expects = headers::expects_continue(&head);
@@ -63,13 +60,7 @@ impl MatchedRoute<'_> {
         )
         .await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let unasked = || {
-                ErrorResponse::new(
-                    502,
-                    reason::ORIGIN_BROKEN,
-                    "the origin upgraded without a request",
-                )
-            };
+            let unasked = || ErrorResponse::new(502, reason::ORIGIN_BROKEN, "the origin upgraded without a request");
             let wanted = wanted.ok_or_else(unasked)?;
             return Ok(RequestOutcome::Upgrade(wanted, response, lease));
         }
@@ -94,13 +85,7 @@ impl MatchedRoute<'_> {
     }
 
     /// The request head for the origin.
-    fn prepare_head(
-        &self,
-        head: &mut Parts,
-        id: &str,
-        asked: ForwardedInfo<'_>,
-        wanted: Option<&UpgradeRequest>,
-    ) {
+    fn prepare_head(&self, head: &mut Parts, id: &str, asked: ForwardedInfo<'_>, wanted: Option<&UpgradeRequest>) {
         let trailers = headers::accepts_trailers(head);
         let filters = &self.route.filters;
         headers::strip_hop_by_hop(&mut head.headers);
@@ -120,11 +105,7 @@ impl MatchedRoute<'_> {
         if let Some(wanted) = wanted {
             wanted.set_upgrade_headers(&mut head.headers);
         }
-        head.uri = Uri::from(filter::rewritten_path(
-            filters,
-            &head.uri,
-            self.route.path_prefix(),
-        ));
+        head.uri = Uri::from(filter::rewritten_path(filters, &head.uri, self.route.path_prefix()));
         head.version = Version::HTTP_11;
     }
 }
@@ -155,11 +136,7 @@ fn merge_cookies(headers: &mut HeaderMap) {
     if values.by_ref().take(2).count() < 2 {
         return;
     }
-    let parts: Vec<&[u8]> = headers
-        .get_all(COOKIE)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
+    let parts: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if let Ok(whole) = HeaderValue::from_bytes(&parts.join(&b"; "[..])) {
         headers.insert(COOKIE, whole);
     }

@@ -28,19 +28,12 @@ pub(super) struct CountingStream<S> {
 impl<S> CountingStream<S> {
     pub(super) fn new(stream: S, meter: &ByteCounter) -> Self {
         let meter = meter.clone();
-        Self {
-            stream,
-            counter: meter,
-        }
+        Self { stream, counter: meter }
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
@@ -52,11 +45,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
     }
 

@@ -48,28 +48,18 @@ pub(super) async fn handle_proof(
         RouteAction::Forward(origin) => origin,
         RouteAction::Redirect => return Ok(REACHED_BODY.to_owned()),
         RouteAction::NoBackend { status, reason } => {
-            return Err(ErrorResponse::new(
-                *status,
-                reason,
-                "the rule has no usable backend",
-            ));
+            return Err(ErrorResponse::new(*status, reason, "the rule has no usable backend"));
         }
     };
     // A signed statement always names the Connector that this gateway looked up.
     if let OriginAddress::Connector(target) = &origin.target
         && statement.connector != target.connector_id()
     {
-        let detail = format!(
-            "this gateway routes the tunnel to {:?}",
-            target.connector_id()
-        );
+        let detail = format!("this gateway routes the tunnel to {:?}", target.connector_id());
         return Err(ErrorResponse::new(409, reason::OTHER_SESSION, detail));
     }
     let too_many = || ErrorResponse::new(503, reason::TOO_MANY, "too many proofs at once");
-    let _share = core
-        .proof_limit
-        .try_acquire(tunnel.uid.clone())
-        .ok_or_else(too_many)?;
+    let _share = core.proof_limit.try_acquire(tunnel.uid.clone()).ok_or_else(too_many)?;
     let work = core.limits.dial_timeout.min(proof_timeout(patience));
     let deadline = Instant::now() + work;
     let proven = request_proof(core, origin, &statement, deadline);
@@ -98,10 +88,7 @@ async fn request_proof(
 
 fn parse_statement(head: &Parts) -> Result<ProofStatement, ErrorResponse> {
     let refuse = |what: &str| ErrorResponse::bad_request(format!("{PROOF} {what}"));
-    let given = head
-        .headers
-        .get(PROOF)
-        .ok_or_else(|| refuse("is missing"))?;
+    let given = head.headers.get(PROOF).ok_or_else(|| refuse("is missing"))?;
     let json = BASE64
         .decode(given.as_bytes())
         .map_err(|_| refuse("is not base64url"))?;
@@ -121,9 +108,7 @@ fn parse_query(query: &str) -> Result<ProofQuery, ErrorResponse> {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         let found = pairs.find(|(key, _)| key == name);
         let wrong = |_| ErrorResponse::bad_request(format!("{name} is not a number"));
-        found
-            .map(|(_, value)| value.parse::<u32>().map_err(wrong))
-            .transpose()
+        found.map(|(_, value)| value.parse::<u32>().map_err(wrong)).transpose()
     };
     let patience = number("within")?.map(|millis| Duration::from_millis(millis.into()));
     let rule = usize::try_from(number("rule")?.unwrap_or_default());

@@ -33,12 +33,7 @@ pub(crate) struct RequestRecord {
 
 impl RequestRecord {
     /// A record with only the request head.
-    pub(crate) fn new(
-        telemetry: GatewayMetrics,
-        log: Option<AccessLog>,
-        time: Timestamp,
-        head: &Parts,
-    ) -> Self {
+    pub(crate) fn new(telemetry: GatewayMetrics, log: Option<AccessLog>, time: Timestamp, head: &Parts) -> Self {
         let protocol = match head.version {
             Version::HTTP_2 => "HTTP/2.0",
             Version::HTTP_10 => "HTTP/1.0",

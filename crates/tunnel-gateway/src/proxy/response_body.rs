@@ -54,12 +54,7 @@ impl ResponseBody {
     }
 
     /// The body that an origin sends over `lease`.
-    pub(super) fn from_origin(
-        body: Incoming,
-        lease: PooledConnection,
-        idle: Duration,
-        record: RequestRecord,
-    ) -> Self {
+    pub(super) fn from_origin(body: Incoming, lease: PooledConnection, idle: Duration, record: RequestRecord) -> Self {
         let source = BodySource::Origin(Box::new(OriginBody {
             body,
             idle: IdleTimer::new(idle),
@@ -110,10 +105,7 @@ impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         let frame = match &mut this.source {
             BodySource::Page(page) => {

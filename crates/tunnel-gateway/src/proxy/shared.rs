@@ -72,8 +72,6 @@ impl ProxyShared {
     /// Whether a client is a trusted proxy.
     pub(super) fn is_trusted_proxy(&self, client: SocketAddr) -> bool {
         let address = client.ip().to_canonical();
-        self.trusted_proxies
-            .iter()
-            .any(|network| network.contains(&address))
+        self.trusted_proxies.iter().any(|network| network.contains(&address))
     }
 }

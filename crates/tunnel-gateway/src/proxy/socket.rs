@@ -48,11 +48,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PrefixedStream<S> {
     }
 
     /// Tracks how long writes have been pending.
-    fn check_stall<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        wrote: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
+    fn check_stall<T>(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.stalled = None;
             return wrote;
@@ -67,11 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PrefixedStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PrefixedStream<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.unread.is_empty() {
             return Pin::new(&mut this.stream).poll_read(cx, buffer);
@@ -85,11 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PrefixedStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);
         this.check_stall(cx, wrote)
@@ -162,10 +150,7 @@ mod tests {
         let (_client, server) = tokio::io::duplex(8);
         let mut socket = PrefixedStream::new(server, Duration::from_secs(5));
         let began = Instant::now();
-        let error = socket
-            .write_all(&[0; 64])
-            .await
-            .expect_err("the write timed out");
+        let error = socket.write_all(&[0; 64]).await.expect_err("the write timed out");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed(), Duration::from_secs(5));
     }

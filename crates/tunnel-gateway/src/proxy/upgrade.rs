@@ -6,8 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{
-    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -111,13 +110,7 @@ struct UpgradedConnection {
 impl UpgradedConnection {
     /// Copies bytes until both sides have closed, one fails, or both were idle for too long. The lease drives
     /// the origin's side until its connection has been handed over.
-    async fn copy_both_ways(
-        mut self,
-        client: OnUpgrade,
-        origin: OnUpgrade,
-        lease: PooledConnection,
-        idle: Duration,
-    ) {
+    async fn copy_both_ways(mut self, client: OnUpgrade, origin: OnUpgrade, lease: PooledConnection, idle: Duration) {
         let _open = self.record.telemetry().open_upgrade();
         let (client, origin) = match futures::try_join!(client, origin) {
             Ok(both) => both,
@@ -129,8 +122,7 @@ impl UpgradedConnection {
         drop(lease);
         let mut client = CountingStream::new(TokioIo::new(client), &self.received);
         let mut origin = CountingStream::new(TokioIo::new(origin), &self.sent);
-        let copy =
-            copy_bidirectional_with_sizes(&mut client, &mut origin, BUFFER_BYTES, BUFFER_BYTES);
+        let copy = copy_bidirectional_with_sizes(&mut client, &mut origin, BUFFER_BYTES, BUFFER_BYTES);
         let mut copy = std::pin::pin!(copy);
         loop {
             let before = self.total_bytes();

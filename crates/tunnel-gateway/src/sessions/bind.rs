@@ -41,20 +41,13 @@ pub async fn bind_endpoint(
         .transport_config(transport_config());
     if let Some(address) = address {
         builder = builder.clear_ip_transports();
-        builder = builder
-            .bind_addr(address)
-            .map_err(|error| failed(error.to_string()))?;
+        builder = builder.bind_addr(address).map_err(|error| failed(error.to_string()))?;
     }
-    builder
-        .bind()
-        .await
-        .map_err(|error| failed(error.to_string()))
+    builder.bind().await.map_err(|error| failed(error.to_string()))
 }
 
 fn relay_url(relay: &str) -> Result<RelayUrl, BindError> {
-    relay
-        .parse()
-        .map_err(|_| BindError::Relay(relay.to_owned()))
+    relay.parse().map_err(|_| BindError::Relay(relay.to_owned()))
 }
 
 /// Sessions whose death is noticed within seconds. Agents open no streams.

@@ -48,19 +48,11 @@ pub(super) async fn request(
     }
 }
 
-async fn send_and_receive(
-    connection: &Connection,
-    open: &StreamRequest,
-) -> Result<AgentStream, ExchangeError> {
+async fn send_and_receive(connection: &Connection, open: &StreamRequest) -> Result<AgentStream, ExchangeError> {
     let protocol = |error: &dyn std::fmt::Display| ExchangeError::Protocol(error.to_string());
     let frame = wire::encode(open).map_err(|error| protocol(&error))?;
-    let (mut send, mut recv) = connection
-        .open_bi()
-        .await
-        .map_err(|_| ExchangeError::Connection)?;
-    send.write_all(&frame)
-        .await
-        .map_err(|error| protocol(&error))?;
+    let (mut send, mut recv) = connection.open_bi().await.map_err(|_| ExchangeError::Connection)?;
+    send.write_all(&frame).await.map_err(|error| protocol(&error))?;
     send.flush().await.map_err(|error| protocol(&error))?;
     let mut head = [0; 4];
     AsyncReadExt::read_exact(&mut recv, &mut head)

@@ -53,11 +53,7 @@ fn parse_key(path: &Path, text: &str) -> Result<SecretKey, KeyError> {
 
 fn create_key(path: &Path) -> Result<SecretKey, KeyError> {
     let key = SecretKey::generate();
-    let text: String = key
-        .to_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let text: String = key.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(|error| io_error(path, error))?;
     }

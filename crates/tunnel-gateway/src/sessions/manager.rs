@@ -36,11 +36,7 @@ struct ManagedSession {
 
 impl SessionManager {
     /// Keeps sessions of `endpoint`; `changed` is called when one is lost or found again.
-    pub fn new(
-        endpoint: Endpoint,
-        tasks: Tasks,
-        changed: impl Fn() + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(endpoint: Endpoint, tasks: Tasks, changed: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             endpoint,
             tasks,
@@ -63,9 +59,7 @@ impl SessionManager {
         // One that was opened for a Connector of the same name that is gone is about to end.
         let meant = |uid: &str| shared.target.borrow().target.uid == uid;
         let up = state.wait_for(|state| match state {
-            SessionState::Up(connection, target) => {
-                Some(connection.stable_id()) != dead && meant(&target.uid)
-            }
+            SessionState::Up(connection, target) => Some(connection.stable_id()) != dead && meant(&target.uid),
             SessionState::Down { released, .. } => *released,
         });
         let found = timeout_at(until, up).await.ok()?.ok()?.clone();
@@ -78,11 +72,7 @@ impl SessionManager {
     fn start_session(&self, wanted: &SessionTarget) -> ManagedSession {
         let shared = Arc::new(Shared::new(wanted.clone()));
         let inner = &self.0;
-        let kept = session::run_session(
-            inner.endpoint.clone(),
-            shared.clone(),
-            inner.on_change.clone(),
-        );
+        let kept = session::run_session(inner.endpoint.clone(), shared.clone(), inner.on_change.clone());
         ManagedSession {
             _task: inner.tasks.spawn(kept),
             shared,
@@ -90,10 +80,7 @@ impl SessionManager {
     }
 
     fn lock_sessions(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, ManagedSession>> {
-        self.0
-            .sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,9 +105,7 @@ impl AgentSessions for SessionManager {
 
     fn lost_sessions(&self) -> Vec<LostSession> {
         let kept = self.lock_sessions();
-        let lost = kept
-            .iter()
-            .filter(|(_, it)| it.shared.lost.load(Ordering::Acquire));
+        let lost = kept.iter().filter(|(_, it)| it.shared.lost.load(Ordering::Acquire));
         lost.map(|(key, it)| LostSession {
             namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
             name: key.name.to_string(),

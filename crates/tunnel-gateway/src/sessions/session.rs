@@ -88,11 +88,7 @@ impl Shared {
 }
 
 /// Keeps one session until it is dropped. `changed` is called when it is lost or found.
-pub(super) async fn run_session(
-    endpoint: Endpoint,
-    shared: Arc<Shared>,
-    changed: Arc<dyn Fn() + Send + Sync>,
-) {
+pub(super) async fn run_session(endpoint: Endpoint, shared: Arc<Shared>, changed: Arc<dyn Fn() + Send + Sync>) {
     tokio::select! { biased;
         () = dial_and_hold(&endpoint, &shared) => {}
         () = watch_loss(&shared, &*changed) => {}
@@ -127,8 +123,7 @@ async fn dial_and_hold(endpoint: &Endpoint, shared: &Shared) {
             dialled = dial(endpoint, &target) => dialled,
         };
         match dialled {
-            Ok(connection) => match hold_connection(shared, &mut wanted, &target, connection).await
-            {
+            Ok(connection) => match hold_connection(shared, &mut wanted, &target, connection).await {
                 SessionEnd::Released => {
                     gone = Some(session_address(&wanted.borrow().target));
                     continue;
@@ -220,11 +215,7 @@ async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, S
     for direct in &target.addresses {
         address = address.with_ip_addr(*direct);
     }
-    if let Some(relay) = target
-        .relay
-        .as_ref()
-        .and_then(|it| it.parse::<RelayUrl>().ok())
-    {
+    if let Some(relay) = target.relay.as_ref().and_then(|it| it.parse::<RelayUrl>().ok()) {
         address = address.with_relay_url(relay);
     }
     match timeout(DIAL_TIMEOUT, endpoint.connect(address, wire::ALPN)).await {
@@ -241,10 +232,7 @@ async fn watch_loss(shared: &Shared, changed: &(dyn Fn() + Send + Sync)) {
         let now = Instant::now();
         // What it will be, and when.
         let (lost, due) = match *state.borrow_and_update() {
-            SessionState::Up(..) => (
-                false,
-                now + if was { RECOVERED_AFTER } else { Duration::ZERO },
-            ),
+            SessionState::Up(..) => (false, now + if was { RECOVERED_AFTER } else { Duration::ZERO }),
             SessionState::Down { released: true, .. } => (true, now),
             SessionState::Down { since, .. } => (true, since + LOST_AFTER),
         };
@@ -274,9 +262,9 @@ struct DialBackoff {
 
 impl DialBackoff {
     fn new(seed: &str) -> Self {
-        let seed = seed.bytes().fold(0_u64, |seed, byte| {
-            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
-        });
+        let seed = seed
+            .bytes()
+            .fold(0_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         Self {
             next: DIAL_DELAYS.0,
             draw: fastrand::Rng::with_seed(seed),

@@ -36,13 +36,9 @@ impl GatewaySide {
     async fn new() -> Self {
         let endpoint = bind_endpoint(SecretKey::generate(), &[], loopback()).await;
         let (told, changes) = watch::channel(0);
-        let keeper = SessionManager::new(
-            endpoint.expect("loopback"),
-            Tasks::on_runtime(),
-            move || {
-                told.send_modify(|many| *many += 1);
-            },
-        );
+        let keeper = SessionManager::new(endpoint.expect("loopback"), Tasks::on_runtime(), move || {
+            told.send_modify(|many| *many += 1);
+        });
         Self {
             dialer: AgentDialer(keeper.clone()),
             manager: keeper,
@@ -60,10 +56,7 @@ impl GatewaySide {
                 target: Arc::new((*target).clone()),
                 gateway_listed: true,
             };
-            (
-                ObjectKey::new(Some(&target.namespace), &target.name),
-                wanted,
-            )
+            (ObjectKey::new(Some(&target.namespace), &target.name), wanted)
         });
         self.manager.set_targets(&wanted.collect());
     }
@@ -94,10 +87,7 @@ fn deadline() -> Instant {
 async fn bytes_go_to_the_target_and_back() {
     let (side, peer) = (GatewaySide::new().await, Peer::start(None, "s1").await);
     side.set_target(&peer.target());
-    assert_eq!(
-        side.dial(&peer.target(), "echo:1").await.as_deref(),
-        Ok("hello")
-    );
+    assert_eq!(side.dial(&peer.target(), "echo:1").await.as_deref(), Ok("hello"));
 }
 
 #[tokio::test]
@@ -106,10 +96,7 @@ async fn a_refusal_and_an_unreachable_origin_are_different_errors() {
     side.set_target(&peer.target());
     let refused = side.dial(&peer.target(), "hidden:1").await;
     assert!(
-        matches!(
-            refused,
-            Err(DialError::Refused(StreamRefusal::NotExposed, _))
-        ),
+        matches!(refused, Err(DialError::Refused(StreamRefusal::NotExposed, _))),
         "{refused:?}"
     );
     let down = side.dial(&peer.target(), "down:1").await;
@@ -124,10 +111,7 @@ async fn a_copied_key_without_its_session_gets_nothing() {
     side.set_target(&copied);
     let refused = side.dial(&copied, "echo:1").await;
     assert!(
-        matches!(
-            refused,
-            Err(DialError::Refused(StreamRefusal::OtherSession, _))
-        ),
+        matches!(refused, Err(DialError::Refused(StreamRefusal::OtherSession, _))),
         "{refused:?}"
     );
 }
@@ -144,27 +128,16 @@ async fn a_copied_connector_gets_nothing_and_a_session_of_its_own() {
     };
     side.set_target(&own);
     assert!(side.dial(&own, "echo:1").await.is_ok());
-    let first = peer
-        .last_connection
-        .borrow()
-        .as_ref()
-        .map(|it| it.stable_id());
+    let first = peer.last_connection.borrow().as_ref().map(|it| it.stable_id());
     for other in [copy("b", "laptop", "u2"), copy("a", "desk", "u3")] {
         side.set_targets(&[&own, &other]);
         let refused = side.dial(&other, "echo:1").await;
         assert!(
-            matches!(
-                refused,
-                Err(DialError::Refused(StreamRefusal::OtherConnector, _))
-            ),
+            matches!(refused, Err(DialError::Refused(StreamRefusal::OtherConnector, _))),
             "{refused:?}"
         );
         assert!(side.dial(&own, "echo:1").await.is_ok());
-        let second = peer
-            .last_connection
-            .borrow()
-            .as_ref()
-            .map(|it| it.stable_id());
+        let second = peer.last_connection.borrow().as_ref().map(|it| it.stable_id());
         assert_ne!(first, second, "it has its own session");
     }
 }
@@ -185,10 +158,7 @@ async fn a_recreated_connector_does_not_inherit_the_session_of_its_name() {
     for target in [&second, &own] {
         let refused = side.dial(target, "echo:1").await;
         assert!(
-            matches!(
-                refused,
-                Err(DialError::Refused(StreamRefusal::OtherConnector, _))
-            ),
+            matches!(refused, Err(DialError::Refused(StreamRefusal::OtherConnector, _))),
             "{refused:?}"
         );
     }
@@ -250,10 +220,7 @@ async fn an_agent_with_a_new_address_is_dialed_at_once() {
     let mut old = second.target();
     old.session = "s1".to_owned();
     assert!(side.dial(&old, "echo:1").await.is_ok());
-    println!(
-        "the next agent session was reached after {:.1?}",
-        began.elapsed()
-    );
+    println!("the next agent session was reached after {:.1?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -270,10 +237,7 @@ async fn a_release_is_lost_at_once_and_not_dialled_again() {
         .expect("reported")
         .expect("kept");
     assert_eq!(side.manager.lost_sessions()[0].name, "laptop");
-    assert_eq!(
-        side.dial(&peer.target(), "echo:1").await,
-        Err(DialError::Offline)
-    );
+    assert_eq!(side.dial(&peer.target(), "echo:1").await, Err(DialError::Offline));
 }
 
 #[tokio::test]
@@ -328,10 +292,7 @@ async fn a_session_that_is_not_wanted_is_not_kept() {
     side.set_target(&peer.target());
     assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
     side.manager.set_targets(&BTreeMap::new());
-    assert_eq!(
-        side.dial(&peer.target(), "echo:1").await,
-        Err(DialError::Offline)
-    );
+    assert_eq!(side.dial(&peer.target(), "echo:1").await, Err(DialError::Offline));
     timeout(Duration::from_secs(5), peer.wait_disconnected())
         .await
         .expect("the session was dropped");
@@ -342,10 +303,7 @@ fn a_key_is_made_once_and_private() {
     let name = format!("aplomb-gateway-key-{}", std::process::id());
     let file = std::env::temp_dir().join(name);
     let made = secret_key(Some(&file)).expect("made");
-    let mode = std::fs::metadata(&file)
-        .expect("there")
-        .permissions()
-        .mode();
+    let mode = std::fs::metadata(&file).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let read = secret_key(Some(&file)).expect("read");
     assert_eq!(read.public(), made.public());

@@ -57,10 +57,7 @@ fn an_acknowledgment_is_kept_when_a_tunnel_is_deleted() {
     on_box(9, |lab| async move {
         let _replica = Replica::start(&lab, GATEWAY);
         lab.create_connector("laptop", "s1").await;
-        let (goes, stays) = (
-            lab.create_tunnel("goes").await,
-            lab.create_tunnel("stays").await,
-        );
+        let (goes, stays) = (lab.create_tunnel("goes").await, lab.create_tunnel("stays").await);
         let acknowledged = || lab.is_acknowledged(GATEWAY, &stays);
         until(seconds(5), "acknowledged", acknowledged).await;
         sleep(seconds(1)).await;
@@ -79,10 +76,7 @@ fn a_new_session_of_an_agent_is_adopted_and_acknowledged() {
         let replica = Replica::start(&lab, GATEWAY);
         lab.create_connector("laptop", "s1").await;
         let tunnel = lab.create_tunnel("app").await;
-        until(seconds(5), "acknowledged", || {
-            lab.is_acknowledged(GATEWAY, &tunnel)
-        })
-        .await;
+        until(seconds(5), "acknowledged", || lab.is_acknowledged(GATEWAY, &tunnel)).await;
         let version: u64 = lab.create_connector("laptop", "s2").await.parse().unwrap();
         let took = until(millis(300), "acknowledged", || {
             let said = lab.replica_spec(GATEWAY).expect("it is registered");
@@ -100,10 +94,7 @@ fn a_lost_session_and_its_return_are_reported_at_once() {
         let replica = Replica::start(&lab, GATEWAY);
         lab.create_connector("laptop", "s1").await;
         let tunnel = lab.create_tunnel("app").await;
-        until(seconds(5), "acknowledged", || {
-            lab.is_acknowledged(GATEWAY, &tunnel)
-        })
-        .await;
+        until(seconds(5), "acknowledged", || lab.is_acknowledged(GATEWAY, &tunnel)).await;
         for lost in [true, false] {
             replica.set_lost(&connector_key(), lost);
             let said = || {
@@ -121,24 +112,12 @@ fn an_invalid_route_is_reported_and_affects_no_other() {
     on_box(5, |lab| async move {
         let replica = Replica::start(&lab, GATEWAY);
         lab.create_connector("laptop", "s1").await;
-        let (bad, good) = (
-            lab.create_tunnel("bad").await,
-            lab.create_tunnel("good").await,
-        );
-        until(seconds(5), "acknowledged", || {
-            lab.is_acknowledged(GATEWAY, &good)
-        })
-        .await;
+        let (bad, good) = (lab.create_tunnel("bad").await, lab.create_tunnel("good").await);
+        until(seconds(5), "acknowledged", || lab.is_acknowledged(GATEWAY, &good)).await;
         lab.break_route(&bad).await;
-        let said = || {
-            lab.replica_spec(GATEWAY)
-                .is_some_and(|it| !it.quarantined.is_empty())
-        };
+        let said = || lab.replica_spec(GATEWAY).is_some_and(|it| !it.quarantined.is_empty());
         until(millis(300), "the replica reports it", said).await;
-        assert_eq!(
-            lab.replica_spec(GATEWAY).unwrap().quarantined[0].name,
-            "bad"
-        );
+        assert_eq!(lab.replica_spec(GATEWAY).unwrap().quarantined[0].name, "bad");
         assert!(!replica.has_backend(&bad.hostname()));
         assert!(replica.has_backend(&good.hostname()));
     });
@@ -172,10 +151,7 @@ fn a_replica_that_stops_deletes_its_record() {
         assert!(lab.replica_spec(GATEWAY).is_none());
         assert!(!replica.is_ready());
         sleep(seconds(30)).await;
-        assert!(
-            lab.replica_spec(GATEWAY).is_none(),
-            "the record does not come back"
-        );
+        assert!(lab.replica_spec(GATEWAY).is_none(), "the record does not come back");
     });
 }
 

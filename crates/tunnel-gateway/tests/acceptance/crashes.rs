@@ -23,9 +23,7 @@ struct FinalState {
 /// One scenario of a gateway; returns its final state and the number of its effects.
 async fn run_day(lab: Lab, crash: Option<Crash>) -> (FinalState, u64) {
     let replica = Replica::start(&lab, GATEWAY);
-    crash
-        .into_iter()
-        .for_each(|crash| replica.component.crash_at(crash));
+    crash.into_iter().for_each(|crash| replica.component.crash_at(crash));
     lab.create_connector("laptop", "s1").await;
     let first = lab.create_tunnel("first").await;
     sleep(seconds(3)).await;
@@ -73,9 +71,7 @@ fn a_crash_before_or_after_any_effect_changes_nothing_in_the_end() {
             runs += 1;
         }
     }
-    println!(
-        "{effects} effects of the gateway, before and after each: {runs} crashes, all converged"
-    );
+    println!("{effects} effects of the gateway, before and after each: {runs} crashes, all converged");
     assert!(effects >= 4, "{effects} effects are too few");
 }
 

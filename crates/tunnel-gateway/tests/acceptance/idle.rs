@@ -15,10 +15,7 @@ fn ten_idle_minutes_cost_a_heartbeat_every_third_of_the_lease_and_nothing_else()
         let _replica = Replica::start(&lab, "gateway-1");
         lab.create_connector("laptop", "s1").await;
         let tunnel = lab.create_tunnel("app").await;
-        until(seconds(5), "acknowledged", || {
-            lab.is_acknowledged("gateway-1", &tunnel)
-        })
-        .await;
+        until(seconds(5), "acknowledged", || lab.is_acknowledged("gateway-1", &tunnel)).await;
         sleep(seconds(10)).await;
         let (words, writes) = (lab.write_count("gateway-1"), lab.cluster.writes().len());
         sleep(IDLE).await;

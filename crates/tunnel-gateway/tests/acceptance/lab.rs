@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use aplomb_api::gateway_api::{DEFINITIONS, Gateway, HttpRoute};
 use aplomb_api::tunnel::{
-    AppliedVersions, Connector, GatewayReplica, GatewayReplicaSpec, HostnameClaim, HttpProxy,
-    canonical_hostname,
+    AppliedVersions, Connector, GatewayReplica, GatewayReplicaSpec, HostnameClaim, HttpProxy, canonical_hostname,
 };
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -53,7 +52,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    let world = World::new(seed).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
     let run = world.run(|cluster| async move {
         let lab = Lab { cluster };
         lab.install().await;
@@ -71,14 +70,11 @@ impl Lab {
         let namespaces: Api<Namespace> = Api::all(self.user());
         let namespace = json!({ "metadata": { "name": NAMESPACE } });
         let namespace = serde_json::from_value(namespace).unwrap();
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         let crds: Api<CustomResourceDefinition> = Api::all(self.user());
-        let borrowed = DEFINITIONS.iter().map(|(_, text)| {
-            serde_saphyr::from_str::<CustomResourceDefinition>(text).expect("a definition")
-        });
+        let borrowed = DEFINITIONS
+            .iter()
+            .map(|(_, text)| serde_saphyr::from_str::<CustomResourceDefinition>(text).expect("a definition"));
         for crd in aplomb_api::tunnel_definitions().into_iter().chain(borrowed) {
             crds.create(&PostParams::default(), &crd).await.unwrap();
         }
@@ -103,9 +99,7 @@ impl Lab {
         object["kind"] = json!(K::kind(&()));
         let api: Api<K> = Api::namespaced(self.user(), TENANT);
         let params = PatchParams::apply(manager).force();
-        api.patch(&name, &params, &Patch::Apply(object))
-            .await
-            .unwrap()
+        api.patch(&name, &params, &Patch::Apply(object)).await.unwrap()
     }
 
     /// Creates a Connector whose agent has registered.
@@ -122,10 +116,7 @@ impl Lab {
         });
         let api: Api<Connector> = Api::namespaced(self.user(), TENANT);
         let params = PatchParams::apply("aplomb-agent").force();
-        let written = api
-            .patch_status(name, &params, &Patch::Apply(status))
-            .await
-            .unwrap();
+        let written = api.patch_status(name, &params, &Patch::Apply(status)).await.unwrap();
         written.resource_version().unwrap()
     }
 
@@ -140,8 +131,7 @@ impl Lab {
             uid: proxy.uid().unwrap(),
             written: AppliedVersions::default(),
         };
-        self.create_children(&mut tunnel, &format!("{name}.example.com"))
-            .await;
+        self.create_children(&mut tunnel, &format!("{name}.example.com")).await;
         tunnel
     }
 
@@ -195,9 +185,7 @@ impl Lab {
     /// Deletes an HTTPProxy; its children are garbage collected.
     pub async fn delete(&self, tunnel: &Tunnel) {
         let api: Api<HttpProxy> = Api::namespaced(self.user(), TENANT);
-        api.delete(&tunnel.name, &DeleteParams::default())
-            .await
-            .unwrap();
+        api.delete(&tunnel.name, &DeleteParams::default()).await.unwrap();
     }
 
     /// Makes an HTTPRoute invalid.
@@ -206,9 +194,7 @@ impl Lab {
         let matches = json!([{ "path": { "type": "RegularExpression", "value": "(" } }]);
         let patch = json!([{ "op": "add", "path": "/spec/rules/0/matches", "value": matches }]);
         let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
-        api.patch(&tunnel.name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        api.patch(&tunnel.name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// Deletes the record of a replica.

@@ -84,24 +84,18 @@ impl Replica {
     pub fn has_backend(&self, hostname: &str) -> bool {
         self.current_life().is_some_and(|life| {
             let table = life.table.load();
-            table
-                .hosts
-                .get(hostname)
-                .is_some_and(|host| !host.routes.is_empty())
+            table.hosts.get(hostname).is_some_and(|host| !host.routes.is_empty())
         })
     }
 
     /// The hostnames of its table.
     pub fn hosts(&self) -> Vec<String> {
         let life = self.current_life();
-        life.map_or_else(Vec::new, |life| {
-            life.table.load().hosts.keys().cloned().collect()
-        })
+        life.map_or_else(Vec::new, |life| life.table.load().hosts.keys().cloned().collect())
     }
 
     pub fn is_ready(&self) -> bool {
-        self.current_life()
-            .is_some_and(|life| life.health.is_ready())
+        self.current_life().is_some_and(|life| life.health.is_ready())
     }
 
     /// The agent session that it holds.
@@ -132,11 +126,7 @@ impl Replica {
 }
 
 async fn run(process: &Process, slot: &Mutex<Option<ReplicaRun>>) {
-    let (sessions, table, health) = (
-        FakeSessions::default(),
-        Arc::default(),
-        PhaseHandle::default(),
-    );
+    let (sessions, table, health) = (FakeSessions::default(), Arc::default(), PhaseHandle::default());
     let (spawner, telemetry) = (process.clone(), Telemetry::default());
     let parts = GatewayDeps {
         sessions: Arc::new(sessions.clone()),
@@ -164,8 +154,5 @@ async fn run(process: &Process, slot: &Mutex<Option<ReplicaRun>>) {
         control,
         health,
     });
-    engine
-        .run(pending())
-        .await
-        .expect("it runs until it is stopped");
+    engine.run(pending()).await.expect("it runs until it is stopped");
 }

@@ -82,10 +82,7 @@ async fn the_origin_receives_the_first_byte_before_the_client_sends_the_last() {
             drop(send);
         };
         let (response, ()) = tokio::join!(sending, speaks);
-        assert_eq!(
-            text(response.expect("a response").into_body()).await,
-            "done"
-        );
+        assert_eq!(text(response.expect("a response").into_body()).await, "done");
     }
 }
 
@@ -157,10 +154,7 @@ async fn a_gib_goes_up_and_is_never_in_memory() {
 fn trailer_body(value: &'static str) -> Body {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-sum", HeaderValue::from_static(value));
-    let frames = [
-        Ok(Frame::data(Bytes::from("body"))),
-        Ok(Frame::trailers(trailers)),
-    ];
+    let frames = [Ok(Frame::data(Bytes::from("body"))), Ok(Frame::trailers(trailers))];
     StreamBody::new(stream::iter(frames)).boxed_unsync()
 }
 
@@ -265,10 +259,7 @@ async fn an_origin_that_breaks_off_breaks_the_response_off() {
         assert_eq!(half.into_data().expect("data"), "half");
         seen.cancel();
         let rest = with_timeout("the end", body.collect()).await;
-        assert!(
-            rest.is_err(),
-            "a truncated body is not presented as complete"
-        );
+        assert!(rest.is_err(), "a truncated body is not presented as complete");
     }
 }
 

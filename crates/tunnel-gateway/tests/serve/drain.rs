@@ -64,11 +64,7 @@ async fn no_request_under_way_is_dropped() {
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(30);
     let drained = lab.tasks.spawn(async move { server.drain(deadline).await });
-    with_timeout(
-        "the drain begins",
-        lab.server.health().wait_for(ServePhase::Draining),
-    )
-    .await;
+    with_timeout("the drain begins", lab.server.health().wait_for(ServePhase::Draining)).await;
     assert!(!lab.server.health().is_ready());
     let refused = async { while TcpStream::connect(address).await.is_ok() {} };
     with_timeout("nothing more is accepted", refused).await;
@@ -93,11 +89,7 @@ async fn a_connection_is_closed_after_its_response() {
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(60);
     let _drained = lab.tasks.spawn(async move { server.drain(deadline).await });
-    with_timeout(
-        "the drain begins",
-        lab.server.health().wait_for(ServePhase::Draining),
-    )
-    .await;
+    with_timeout("the drain begins", lab.server.health().wait_for(ServePhase::Draining)).await;
     let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\n\r\n";
     stream.write_all(request).await.expect("sent");
     let mut said = String::new();
@@ -123,10 +115,7 @@ async fn the_deadline_ends_what_does_not_end() {
     with_timeout("the drain", lab.server.drain(deadline)).await;
     assert!(Instant::now() >= deadline);
     let outcome = with_timeout("the request", request.join()).await;
-    assert!(
-        outcome.expect("no panic").is_err(),
-        "the request was aborted"
-    );
+    assert!(outcome.expect("no panic").is_err(), "the request was aborted");
 }
 
 #[tokio::test]
@@ -192,11 +181,7 @@ async fn an_upgraded_connection_has_until_the_deadline() {
     stream.write_all(request).await.expect("sent");
     let mut said = Vec::new();
     while !said.ends_with(b"\r\n\r\n") {
-        said.push(
-            with_timeout("a response", stream.read_u8())
-                .await
-                .expect("more"),
-        );
+        said.push(with_timeout("a response", stream.read_u8()).await.expect("more"));
     }
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(3);

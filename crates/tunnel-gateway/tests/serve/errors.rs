@@ -54,27 +54,11 @@ async fn each_cause_has_its_status_and_its_reason() {
     let refused = |refusal| DialError::Refused(refusal, String::new());
     let table = [
         (DialError::Offline, 503, reason::CONNECTOR_OFFLINE),
-        (
-            DialError::Unreachable(unreachable()),
-            502,
-            reason::ORIGIN_UNREACHABLE,
-        ),
-        (
-            DialError::Forbidden(unreachable()),
-            403,
-            reason::UNAUTHORISED,
-        ),
+        (DialError::Unreachable(unreachable()), 502, reason::ORIGIN_UNREACHABLE),
+        (DialError::Forbidden(unreachable()), 403, reason::UNAUTHORISED),
         (DialError::TimedOut, 504, reason::ORIGIN_TIMEOUT),
-        (
-            refused(StreamRefusal::NotExposed),
-            403,
-            reason::ORIGIN_NOT_EXPOSED,
-        ),
-        (
-            refused(StreamRefusal::OtherConnector),
-            403,
-            reason::UNAUTHORISED,
-        ),
+        (refused(StreamRefusal::NotExposed), 403, reason::ORIGIN_NOT_EXPOSED),
+        (refused(StreamRefusal::OtherConnector), 403, reason::UNAUTHORISED),
         (
             refused(StreamRefusal::OriginUnreachable),
             502,
@@ -83,8 +67,7 @@ async fn each_cause_has_its_status_and_its_reason() {
         (refused(StreamRefusal::TooMany), 503, reason::TOO_MANY),
     ];
     for (error, status, word) in table {
-        lab.dialer
-            .set_origin("a:80", OriginBehavior::Error(error.clone()));
+        lab.dialer.set_origin("a:80", OriginBehavior::Error(error.clone()));
         let got = get_reason(&lab, "http://a.example.com/").await;
         assert_eq!(got, (status, word.to_owned()), "{error:?}");
     }
@@ -121,8 +104,7 @@ async fn a_broken_origin_and_a_slow_origin_have_different_errors() {
         };
         work.boxed()
     };
-    lab.dialer
-        .set_origin("a:80", OriginBehavior::Pipe(Arc::new(hangs_up)));
+    lab.dialer.set_origin("a:80", OriginBehavior::Pipe(Arc::new(hangs_up)));
     let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (502, reason::ORIGIN_BROKEN.to_owned()));
     let babbles = |mut stream: tokio::io::DuplexStream| {
@@ -133,8 +115,7 @@ async fn a_broken_origin_and_a_slow_origin_have_different_errors() {
         };
         work.boxed()
     };
-    lab.dialer
-        .set_origin("a:80", OriginBehavior::Pipe(Arc::new(babbles)));
+    lab.dialer.set_origin("a:80", OriginBehavior::Pipe(Arc::new(babbles)));
     let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (502, reason::ORIGIN_BROKEN.to_owned()));
     lab.origin(|_| std::future::pending());
@@ -219,8 +200,7 @@ async fn a_service_that_is_not_exposed_is_not_named_to_the_public() {
     let lab = Lab::new();
     let message = "\"10.1.2.3:80\" is not exposed by this agent".to_owned();
     let refused = DialError::Refused(StreamRefusal::NotExposed, message);
-    lab.dialer
-        .set_origin("a:80", OriginBehavior::Error(refused));
+    lab.dialer.set_origin("a:80", OriginBehavior::Error(refused));
     for accept in ["text/html", "*/*"] {
         let request = Request::get("http://a.example.com/").header("accept", accept);
         let response = lab.send(request.body(full("")).expect("a request")).await;

@@ -14,8 +14,8 @@ use aplomb_api::wire::{OriginState as Reach, Proof, ProofStatement};
 use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
 use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
 use aplomb_tunnel_gateway::table::{
-    AgentTarget, CompiledMatch, OriginAddress, OriginTarget, Protocols, RouteAction, RoutingTable,
-    TableRoute, TunnelInfo, VirtualHost,
+    AgentTarget, CompiledMatch, OriginAddress, OriginTarget, Protocols, RouteAction, RoutingTable, TableRoute,
+    TunnelInfo, VirtualHost,
 };
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
@@ -36,14 +36,11 @@ use tokio::time::Instant;
 pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The request handler of an origin.
-pub(crate) type Service =
-    Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+pub(crate) type Service = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
 
 /// A complete body.
 pub(crate) fn full(text: impl Into<Bytes>) -> Body {
-    Full::new(text.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
+    Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// An origin that responds with the result of `answer`.
@@ -207,12 +204,7 @@ pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> 
 
 /// A tunnel that forwards everything under one hostname to one origin.
 pub(crate) fn single_route(name: &str, authority: &str) -> (String, Arc<VirtualHost>) {
-    let all = route(
-        0,
-        serde_json::json!({}),
-        serde_json::json!([]),
-        forward(authority),
-    );
+    let all = route(0, serde_json::json!({}), serde_json::json!([]), forward(authority));
     (format!("{name}.example.com"), host(name, vec![all]))
 }
 
@@ -225,10 +217,7 @@ pub(crate) struct Lab {
     listening: Mutex<Vec<TaskHandle<()>>>,
 }
 
-pub(crate) const PEER: SocketAddr = SocketAddr::new(
-    std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)),
-    4711,
-);
+pub(crate) const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)), 4711);
 
 impl Lab {
     pub(crate) fn new() -> Self {
@@ -273,9 +262,7 @@ impl Lab {
     /// Serves other routes under `a.example.com`.
     pub(crate) fn routes(&self, routes: Vec<TableRoute>) {
         let mut table = RoutingTable::clone(&self.table.load());
-        table
-            .hosts
-            .insert("a.example.com".to_owned(), host("a", routes));
+        table.hosts.insert("a.example.com".to_owned(), host("a", routes));
         self.table.store(Arc::new(table));
     }
 
@@ -292,10 +279,7 @@ impl Lab {
     }
 
     /// Sends one request without a socket.
-    pub(crate) async fn send(
-        &self,
-        request: Request<Body>,
-    ) -> Response<aplomb_tunnel_gateway::proxy::ResponseBody> {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Response<aplomb_tunnel_gateway::proxy::ResponseBody> {
         self.server.handle(request, PEER, false).await
     }
 
@@ -325,20 +309,12 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    pub(crate) async fn connect(
-        tasks: &Tasks,
-        address: SocketAddr,
-        two: bool,
-    ) -> (Self, TaskHandle<()>) {
+    pub(crate) async fn connect(tasks: &Tasks, address: SocketAddr, two: bool) -> (Self, TaskHandle<()>) {
         let stream = TcpStream::connect(address).await.expect("connected");
         Self::over(tasks, stream, two).await
     }
 
-    pub(crate) async fn over(
-        tasks: &Tasks,
-        stream: impl OriginStream + 'static,
-        two: bool,
-    ) -> (Self, TaskHandle<()>) {
+    pub(crate) async fn over(tasks: &Tasks, stream: impl OriginStream + 'static, two: bool) -> (Self, TaskHandle<()>) {
         let io = TokioIo::new(stream);
         if two {
             let executor = hyper_util::rt::TokioExecutor::new();
@@ -348,18 +324,13 @@ impl Client {
             let task = tasks.spawn(async move { drop(connection.await) });
             return (Self::Two(sender), task);
         }
-        let (sender, connection) = hyper::client::conn::http1::handshake(io)
-            .await
-            .expect("HTTP/1.1");
+        let (sender, connection) = hyper::client::conn::http1::handshake(io).await.expect("HTTP/1.1");
         let task = tasks.spawn(async move { drop(connection.with_upgrades().await) });
         (Self::One(sender), task)
     }
 
     /// Sends a request to `http://a.example.com`, or to its own authority.
-    pub(crate) async fn send(
-        &mut self,
-        mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, hyper::Error> {
+    pub(crate) async fn send(&mut self, mut request: Request<Body>) -> Result<Response<Incoming>, hyper::Error> {
         match self {
             Self::One(sender) => {
                 let authority = request.uri().authority().expect("an authority");

@@ -93,10 +93,7 @@ async fn a_silent_client_is_disconnected() {
     assert_eq!(send_raw(address, b"").await, "");
     assert_eq!(send_raw(address, b"PR").await, "");
     let said = send_raw(address, b"GET / HTTP/1.1\r\nhost: a.exam").await;
-    assert!(
-        said.is_empty() || said.starts_with("HTTP/1.1 408"),
-        "{said}"
-    );
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
 }
 
 #[tokio::test]

@@ -30,23 +30,17 @@ fn redirect_inputs() -> TableInputs {
         "requestRedirect": { "scheme": "https", "statusCode": 301 } }] });
     let backend = json!({ "backendRefs": [
         { "group": "aplomb.dev", "kind": "Connector", "name": "laptop", "port": 8080 } ] });
-    let details =
-        json!({ "publicKey": { "id": "ab".repeat(32), "addresses": [] }, "session": "s" });
+    let details = json!({ "publicKey": { "id": "ab".repeat(32), "addresses": [] }, "session": "s" });
     let connector = ConnectorInfo {
         uid: "c-uid".to_owned(),
         details: serde_json::from_value(details).expect("details"),
         released: false,
         gateway_listed: true,
     };
-    let routes = [
-        route("redirect", "http", redirect),
-        route("site", "https", backend),
-    ];
+    let routes = [route("redirect", "http", redirect), route("site", "https", backend)];
     let routes = routes.map(|it| Arc::new(serde_json::from_value(it).expect("a route")));
     TableInputs {
-        gateways: vec![Arc::new(
-            serde_json::from_value(gateway).expect("a Gateway"),
-        )],
+        gateways: vec![Arc::new(serde_json::from_value(gateway).expect("a Gateway"))],
         routes: routes.into(),
         connectors: [(ObjectKey::new(Some("default"), "laptop"), connector)].into(),
         ..TableInputs::default()
@@ -67,14 +61,9 @@ async fn get(lab: &Lab, url: &str, tls: bool) -> Response<ResponseBody> {
 #[tokio::test]
 async fn a_redirect_to_https_is_followed_once_and_ends_at_the_backend() {
     let lab = Lab::new();
-    lab.dialer
-        .set_origin("localhost:8080", OriginBehavior::Service(echo()));
+    lab.dialer.set_origin("localhost:8080", OriginBehavior::Service(echo()));
     lab.table.store(Arc::new(decide(&redirect_inputs()).table));
-    for url in [
-        "/x?y",
-        "https://a.example.com/x?y",
-        "http://a.example.com/x?y",
-    ] {
+    for url in ["/x?y", "https://a.example.com/x?y", "http://a.example.com/x?y"] {
         let response = get(&lab, url, false).await;
         assert_eq!(response.status(), 301, "{url} over http");
         let location = response.headers()["location"].to_str().expect("text");

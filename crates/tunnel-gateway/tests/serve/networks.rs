@@ -5,9 +5,7 @@ use std::sync::Arc;
 use aplomb_tunnel_gateway::address::AddressDialer;
 use aplomb_tunnel_gateway::guard::AddressPolicy;
 use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
-use aplomb_tunnel_gateway::table::{
-    Addresses, OriginAddress, OriginTarget, RouteAction, RoutingTable,
-};
+use aplomb_tunnel_gateway::table::{Addresses, OriginAddress, OriginTarget, RouteAction, RoutingTable};
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use http::Request;
@@ -17,11 +15,7 @@ use tokio::net::TcpListener;
 use crate::lab::{PEER, full, host, route, text, with_timeout};
 
 /// Sends a request to a gateway for one backend; returns status, reason and body.
-async fn get_backend(
-    guard: AddressPolicy,
-    backend: &str,
-    opened: &[&str],
-) -> (u16, String, String) {
+async fn get_backend(guard: AddressPolicy, backend: &str, opened: &[&str]) -> (u16, String, String) {
     let opened = opened.iter().map(|it| it.parse().expect("a network"));
     let target = OriginAddress::Addresses(Addresses {
         names: vec![backend.to_owned()],
@@ -35,9 +29,7 @@ async fn get_backend(
     let action = RouteAction::Forward(Arc::new(origin));
     let mut table = RoutingTable::default();
     let all = route(0, json!({}), json!([]), action);
-    table
-        .hosts
-        .insert("a.example.com".to_owned(), host("a", vec![all]));
+    table.hosts.insert("a.example.com".to_owned(), host("a", vec![all]));
     let server = ProxyServer::new(
         ProxySettings::default(),
         Arc::new(ArcSwap::from_pointee(table)),
@@ -73,19 +65,9 @@ async fn a_private_address_is_refused_and_not_shown_to_the_client() {
         assert_eq!((status, &*word), (403, "Unauthorised"), "{backend}: {body}");
         assert!(!body.contains(shown), "{backend}: {body}");
     }
-    let metadata = get_backend(
-        AddressPolicy::default(),
-        "169.254.169.254:80",
-        &["0.0.0.0/0"],
-    )
-    .await;
+    let metadata = get_backend(AddressPolicy::default(), "169.254.169.254:80", &["0.0.0.0/0"]).await;
     assert_eq!(metadata.0, 403);
-    let kubelet = get_backend(
-        AddressPolicy::default(),
-        "127.0.0.1:10250",
-        &["127.0.0.0/8"],
-    )
-    .await;
+    let kubelet = get_backend(AddressPolicy::default(), "127.0.0.1:10250", &["127.0.0.0/8"]).await;
     assert_eq!(kubelet.0, 403);
 }
 
@@ -96,26 +78,12 @@ async fn an_open_network_leads_anywhere_but_to_the_gateway_itself() {
     let own = AddressPolicy::new(Vec::new(), &[], &[address.port()]);
     let backend = address.to_string();
     let open = ["127.0.0.0/8"];
-    assert_eq!(
-        get_backend(own, &backend, &open).await.0,
-        403,
-        "its own listener"
-    );
+    assert_eq!(get_backend(own, &backend, &open).await.0, 403, "its own listener");
     let serve = async {
         drop(listener.accept().await);
         drop(listener);
     };
-    let (answer, ()) = tokio::join!(
-        get_backend(AddressPolicy::default(), &backend, &open),
-        serve
-    );
-    assert_eq!(
-        (answer.0, &*answer.1),
-        (502, "OriginBroken"),
-        "the backend was reached"
-    );
-    assert_eq!(
-        get_backend(AddressPolicy::default(), &backend, &[]).await.0,
-        403
-    );
+    let (answer, ()) = tokio::join!(get_backend(AddressPolicy::default(), &backend, &open), serve);
+    assert_eq!((answer.0, &*answer.1), (502, "OriginBroken"), "the backend was reached");
+    assert_eq!(get_backend(AddressPolicy::default(), &backend, &[]).await.0, 403);
 }

@@ -15,23 +15,14 @@ fn prefix(value: &str) -> Value {
 /// A tunnel that exposes only `/webhooks`.
 fn webhooks() -> Lab {
     let lab = Lab::new();
-    lab.routes(vec![route(
-        0,
-        prefix("/webhooks"),
-        json!([]),
-        forward("a:80"),
-    )]);
+    lab.routes(vec![route(0, prefix("/webhooks"), json!([]), forward("a:80"))]);
     lab
 }
 
 /// Sends a request target unchanged, and returns the whole response.
 async fn send_raw(lab: &Lab, target: &str, headers: &str) -> String {
-    let mut stream = TcpStream::connect(lab.listen(false).await)
-        .await
-        .expect("connected");
-    let head = format!(
-        "GET {target} HTTP/1.1\r\nHost: a.example.com\r\nConnection: close\r\n{headers}\r\n"
-    );
+    let mut stream = TcpStream::connect(lab.listen(false).await).await.expect("connected");
+    let head = format!("GET {target} HTTP/1.1\r\nHost: a.example.com\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.expect("written");
     let mut response = Vec::new();
     let read = stream.read_to_end(&mut response);
@@ -80,10 +71,7 @@ async fn no_encoding_of_a_path_leaves_the_exposed_prefix() {
         let refused = status(&response) == 400 && response.contains("x-aplomb-reason: BadRequest");
         assert!(refused, "{target}: {response}");
     }
-    assert_eq!(
-        lab.dialer.dials.load(std::sync::atomic::Ordering::SeqCst),
-        0
-    );
+    assert_eq!(lab.dialer.dials.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -95,10 +83,7 @@ async fn the_origin_gets_the_path_that_was_matched_and_the_query_as_it_was() {
         ("/x/../webhooks/a", "/webhooks/a"),
         ("//webhooks//a/", "/webhooks/a/"),
         ("/%77ebhooks/./a?b=/../c%2e#d", "/webhooks/a?b=/../c%2e"),
-        (
-            "/webhooks/group%2fproject?x=%2f",
-            "/webhooks/group%2Fproject?x=%2f",
-        ),
+        ("/webhooks/group%2fproject?x=%2f", "/webhooks/group%2Fproject?x=%2f"),
         ("/webhooks/a%20b;v=1", "/webhooks/a%20b;v=1"),
         ("/webhooks/.../x", "/webhooks/.../x"),
         ("http://a.example.com/a/../webhooks/b", "/webhooks/b"),
@@ -140,8 +125,7 @@ async fn http2_and_upgrades_are_compared_in_the_same_way() {
 #[tokio::test]
 async fn an_encoded_slash_does_not_bypass_a_rule() {
     let lab = Lab::new();
-    lab.dialer
-        .set_origin("admin", OriginBehavior::Service(echo()));
+    lab.dialer.set_origin("admin", OriginBehavior::Service(echo()));
     lab.routes(vec![
         route(0, prefix("/"), json!([]), forward("a:80")),
         route(1, prefix("/projects/admin"), json!([]), forward("admin")),
@@ -203,23 +187,15 @@ async fn filters_change_the_path_that_was_matched() {
     assert!(seen.starts_with("GET /v2/a?b\n"), "{seen}");
     let request = Request::get("http://a.example.com/old/../old//a?b").body(full(""));
     let response = lab.send(request.expect("a request")).await;
-    assert_eq!(
-        response.headers()["location"],
-        "http://a.example.com/new/a?b"
-    );
-    let (code, _) = lab
-        .get("http://a.example.com/old/../../api%2f..%2fadmin")
-        .await;
+    assert_eq!(response.headers()["location"], "http://a.example.com/new/a?b");
+    let (code, _) = lab.get("http://a.example.com/old/../../api%2f..%2fadmin").await;
     assert_eq!(code, 400);
 }
 
 #[tokio::test]
 async fn a_proof_is_asked_for_by_the_normalized_path() {
     let lab = webhooks();
-    for path in [
-        "/.well-known/aplomb/proof",
-        "/webhooks/..//.well-known/%61plomb/proof",
-    ] {
+    for path in ["/.well-known/aplomb/proof", "/webhooks/..//.well-known/%61plomb/proof"] {
         let (code, said) = lab.get(&format!("http://a.example.com{path}")).await;
         assert!(code == 400 && said.contains("BadRequest"), "{path}: {said}");
     }

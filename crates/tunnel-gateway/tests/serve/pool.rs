@@ -44,8 +44,7 @@ async fn an_unused_connection_is_closed() {
         };
         work.boxed()
     };
-    lab.dialer
-        .set_origin("a:80", OriginBehavior::Pipe(Arc::new(serve)));
+    lab.dialer.set_origin("a:80", OriginBehavior::Pipe(Arc::new(serve)));
     let began = tokio::time::Instant::now();
     assert_eq!(lab.get("http://a.example.com/").await.0, 200);
     closed.notified().await;
@@ -74,8 +73,7 @@ fn closing_origin(lab: &Lab) -> Arc<AtomicUsize> {
         };
         work.boxed()
     };
-    lab.dialer
-        .set_origin("a:80", OriginBehavior::Pipe(Arc::new(serve)));
+    lab.dialer.set_origin("a:80", OriginBehavior::Pipe(Arc::new(serve)));
     seen
 }
 
@@ -112,8 +110,7 @@ async fn a_pooled_connection_that_the_origin_closed_fails_no_request() {
         };
         work.boxed()
     };
-    lab.dialer
-        .set_origin("a:80", OriginBehavior::Pipe(Arc::new(serve)));
+    lab.dialer.set_origin("a:80", OriginBehavior::Pipe(Arc::new(serve)));
     for round in 1..=5 {
         let request = Request::post("http://a.example.com/").body(full("x"));
         let response = lab.send(request.expect("a request")).await;

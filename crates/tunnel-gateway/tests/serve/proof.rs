@@ -109,8 +109,7 @@ async fn a_proof_is_for_the_connector_that_the_gateway_looked_up() {
 #[tokio::test]
 async fn a_failed_proof_has_a_reason() {
     let lab = Lab::new();
-    lab.dialer
-        .set_origin("a:80", OriginBehavior::Error(DialError::Offline));
+    lab.dialer.set_origin("a:80", OriginBehavior::Error(DialError::Offline));
     let got = outcome(&lab, "", &statement()).await;
     assert_eq!(got, (503, "ConnectorOffline".to_owned()));
     let url = "http://a.example.com/.well-known/aplomb/proof";
@@ -127,11 +126,7 @@ async fn an_answer_comes_before_the_prober_gives_up() {
     let lab = Lab::new();
     lab.dialer
         .set_origin("a:80", OriginBehavior::DelayedError(DialError::Offline));
-    for (query, patience) in [
-        ("?rule=0", 1_200),
-        ("?rule=0&within=250", 250),
-        ("?within=600", 600),
-    ] {
+    for (query, patience) in [("?rule=0", 1_200), ("?rule=0&within=250", 250), ("?within=600", 600)] {
         let about = statement();
         let asked = outcome(&lab, query, &about);
         let answered = timeout(Duration::from_millis(patience), asked).await;
@@ -162,8 +157,7 @@ async fn rules_without_an_agent_are_reached_or_not() {
     ]);
     let got = outcome(&lab, "?rule=0", &statement()).await;
     assert_eq!(got, (502, "OriginUnreachable".to_owned()));
-    lab.dialer
-        .set_origin("192.0.2.1:80", OriginBehavior::Service(echo()));
+    lab.dialer.set_origin("192.0.2.1:80", OriginBehavior::Service(echo()));
     for rule in ["?rule=0", "?rule=1"] {
         let response = request_proof(&lab, rule, &statement()).await;
         assert_eq!(response.status(), 200);

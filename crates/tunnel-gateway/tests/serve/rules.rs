@@ -67,10 +67,7 @@ async fn a_redirect_contacts_no_origin() {
     assert_eq!(location, "https://a.example.com/x?y=z");
     assert_eq!(response.headers()["x-aplomb-revision"], "rev-a");
     assert_eq!(response.headers().get("x-aplomb-reason"), None);
-    assert_eq!(
-        lab.dialer.dials.load(std::sync::atomic::Ordering::SeqCst),
-        0
-    );
+    assert_eq!(lab.dialer.dials.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -79,9 +76,9 @@ async fn the_most_specific_rule_serves() {
     for name in ["one", "two", "three"] {
         lab.dialer.set_origin(
             name,
-            OriginBehavior::Service(crate::lab::service(move |_| async move {
-                http::Response::new(full(name))
-            })),
+            OriginBehavior::Service(crate::lab::service(
+                move |_| async move { http::Response::new(full(name)) },
+            )),
         );
     }
     let prefix = |value: &str| json!({"path": {"type": "PathPrefix", "value": value}});
@@ -91,12 +88,7 @@ async fn the_most_specific_rule_serves() {
         route(1, prefix("/a"), json!([]), forward("two")),
         route(2, exact, json!([]), forward("three")),
     ]);
-    for (path, wanted) in [
-        ("/", "one"),
-        ("/a/c", "two"),
-        ("/a/b", "three"),
-        ("/ab", "one"),
-    ] {
+    for (path, wanted) in [("/", "one"), ("/a/c", "two"), ("/a/b", "three"), ("/ab", "one")] {
         let got = lab.get(&format!("http://a.example.com{path}")).await;
         assert_eq!(got, (200, wanted.to_owned()), "{path}");
     }
@@ -107,8 +99,7 @@ async fn a_new_table_serves_the_next_request() {
     let lab = Lab::new();
     assert_eq!(lab.get("http://new.example.com/").await.0, 404);
     let mut table = RoutingTable::clone(&lab.table.load());
-    lab.dialer
-        .set_origin("new:80", OriginBehavior::Service(echo()));
+    lab.dialer.set_origin("new:80", OriginBehavior::Service(echo()));
     table.hosts.extend([single_route("new", "new:80")]);
     lab.table.store(Arc::new(table));
     assert_eq!(lab.get("http://new.example.com/").await.0, 200);

@@ -20,9 +20,7 @@ fn certify(lab: &Lab, name: &str) -> CertificateDer<'static> {
     let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let certified = certificates::parse_key_pair(pem.as_bytes(), key.as_bytes()).expect("a pair");
     let mut table = RoutingTable::clone(&lab.table.load());
-    table
-        .certificates
-        .insert(name.to_owned(), Arc::new(certified));
+    table.certificates.insert(name.to_owned(), Arc::new(certified));
     lab.table.store(Arc::new(table));
     made.cert.der().clone()
 }
@@ -44,9 +42,7 @@ async fn connect(
     config.alpn_protocols = alpn.iter().map(|it| it.as_bytes().to_vec()).collect();
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from(name.to_owned()).expect("a name");
-    TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
 #[tokio::test]

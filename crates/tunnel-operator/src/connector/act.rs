@@ -15,11 +15,7 @@ const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Reads the Lease before the connector is reported offline, because a broken watch shows no heartbeats
 /// either. If the API server does not respond, the deadline is extended.
-pub(crate) async fn confirm_lease(
-    cx: &Context<Connector>,
-    key: &ObjectKey,
-    leases: &HeartbeatTracker,
-) {
+pub(crate) async fn confirm_lease(cx: &Context<Connector>, key: &ObjectKey, leases: &HeartbeatTracker) {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let api: Api<Lease> = Api::namespaced(cx.client(), namespace);
     match timeout(READ_TIMEOUT, api.get_opt(&key.name)).await {

@@ -35,11 +35,7 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
             }),
             |lease, _| connector_for_lease(lease).into_iter().collect(),
         )
-        .watches::<ConnectorClass>(
-            Scope::default(),
-            Predicate::generation_changed(),
-            connectors_of_class,
-        )
+        .watches::<ConnectorClass>(Scope::default(), Predicate::generation_changed(), connectors_of_class)
         .triggered_by(&office.connector_trigger, "proof")
         .on_deleted(move |key| {
             farewell.state.on_connector_deleted(key);
@@ -51,10 +47,7 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
 }
 
 /// Registered gateways affect every connector; lost sessions affect the connectors they name.
-fn watch_gateways(
-    controller: Controller<Connector>,
-    office: &TunnelContext,
-) -> Controller<Connector> {
+fn watch_gateways(controller: Controller<Connector>, office: &TunnelContext) -> Controller<Connector> {
     let within = Scope {
         namespace: Some(office.namespace.to_string()),
         ..Scope::default()
@@ -137,12 +130,7 @@ async fn reconcile(
     }
 }
 
-fn publish_status(
-    cx: &Context<Connector>,
-    office: &TunnelContext,
-    key: &ObjectKey,
-    words: Words,
-) -> Action {
+fn publish_status(cx: &Context<Connector>, office: &TunnelContext, key: &ObjectKey, words: Words) -> Action {
     cx.status(&words.status);
     for condition in words.conditions {
         cx.condition(condition);
@@ -155,7 +143,5 @@ fn publish_status(
         ProofDemand::AwaitProof => office.sessions.await_proof(key),
         ProofDemand::ProbeNow => office.sessions.request_probe(key),
     }
-    words
-        .requeue_after
-        .map_or(Action::Done, Action::RequeueAfter)
+    words.requeue_after.map_or(Action::Done, Action::RequeueAfter)
 }

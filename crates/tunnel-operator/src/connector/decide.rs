@@ -64,16 +64,8 @@ fn served_class(world: &Observed) -> Option<&ConnectorClassSpec> {
 
 fn accepted_condition(world: &Observed) -> Condition {
     let name = &world.class_name;
-    let no = |fix: String| {
-        Condition::new_false(
-            conditions::ACCEPTED,
-            reasons::CONNECTOR_CLASS_NOT_FOUND,
-            fix,
-        )
-    };
-    let mut relays = served_class(world)
-        .into_iter()
-        .flat_map(|class| &class.relays);
+    let no = |fix: String| Condition::new_false(conditions::ACCEPTED, reasons::CONNECTOR_CLASS_NOT_FOUND, fix);
+    let mut relays = served_class(world).into_iter().flat_map(|class| &class.relays);
     if let Some(relay) = relays.find(|relay| !is_url(relay)) {
         let message = format!(
             "relay {relay:?} of ConnectorClass {name} is not a URL: use a form like \
@@ -106,20 +98,13 @@ fn online_condition(world: &Observed, judgement: &LivenessDecision) -> Condition
     let lease = world.signals.duration.as_secs();
     let message = match judgement.reason {
         reasons::RENEWED => "the agent renews its lease".to_owned(),
-        reasons::SESSION_ALIVE => {
-            "the agent does not renew its lease but responds through its tunnels".to_owned()
-        }
+        reasons::SESSION_ALIVE => "the agent does not renew its lease but responds through its tunnels".to_owned(),
         reasons::RELEASED => "the agent was stopped: start it again".to_owned(),
         reasons::SESSION_LOST => {
-            "no gateway can reach the agent: check that it runs and that UDP is not blocked"
-                .to_owned()
+            "no gateway can reach the agent: check that it runs and that UDP is not blocked".to_owned()
         }
-        reasons::NEVER_SEEN => {
-            "no agent has connected yet: start one with `aplomb connect`".to_owned()
-        }
-        _ => format!(
-            "no heartbeat for {lease} s: check that the agent runs and reaches the API server"
-        ),
+        reasons::NEVER_SEEN => "no agent has connected yet: start one with `aplomb connect`".to_owned(),
+        _ => format!("no heartbeat for {lease} s: check that the agent runs and reaches the API server"),
     };
     match judgement.online {
         true => Condition::new_true(conditions::ONLINE, judgement.reason, message),
@@ -127,48 +112,31 @@ fn online_condition(world: &Observed, judgement: &LivenessDecision) -> Condition
     }
 }
 
-fn ready_condition(
-    world: &Observed,
-    accepted: &Condition,
-    judgement: &LivenessDecision,
-) -> Condition {
+fn ready_condition(world: &Observed, accepted: &Condition, judgement: &LivenessDecision) -> Condition {
     let no = |reason: &str, message: &str| Condition::new_false(conditions::READY, reason, message);
     let registered = world.status.connection_details.is_some();
     match (accepted.status, registered, judgement.online) {
-        (ConditionStatus::False | ConditionStatus::Unknown, _, _) => {
-            no(&accepted.reason, &accepted.message)
-        }
+        (ConditionStatus::False | ConditionStatus::Unknown, _, _) => no(&accepted.reason, &accepted.message),
         (ConditionStatus::True, false, _) => no(
             reasons::CONNECTOR_NOT_REGISTERED,
             "no agent has registered its addresses: start one with `aplomb connect`",
         ),
-        (ConditionStatus::True, true, false) => no(
-            judgement.reason,
-            &online_condition(world, judgement).message,
-        ),
-        (ConditionStatus::True, true, true) => {
-            Condition::new_true(conditions::READY, ONLINE, "the agent is online")
-        }
+        (ConditionStatus::True, true, false) => no(judgement.reason, &online_condition(world, judgement).message),
+        (ConditionStatus::True, true, true) => Condition::new_true(conditions::READY, ONLINE, "the agent is online"),
     }
 }
 
 fn transition_note(judgement: &LivenessDecision, message: &str) -> EventNote {
     match judgement.online {
         true => EventNote::normal("Online", "Judge", message),
-        false if judgement.reason == reasons::RELEASED => {
-            EventNote::normal("Offline", "Judge", message)
-        }
+        false if judgement.reason == reasons::RELEASED => EventNote::normal("Offline", "Judge", message),
         false => EventNote::warning("Offline", "Judge", message),
     }
 }
 
 /// Times and the heartbeat change only when the connector goes online or offline. Otherwise every pass would
 /// write.
-fn status_update(
-    world: &Observed,
-    judgement: &LivenessDecision,
-    turned: bool,
-) -> ConnectorStatusUpdate {
+fn status_update(world: &Observed, judgement: &LivenessDecision, turned: bool) -> ConnectorStatusUpdate {
     let class = served_class(world);
     let gateways = class.map(|class| match class.gateways.is_empty() {
         true => world.gateways.clone(),
@@ -178,10 +146,7 @@ fn status_update(
     let mut said = ConnectorStatusUpdate {
         lease_ref: Some(LeaseRef {
             name: world.name.clone(),
-            renew_time: before
-                .lease_ref
-                .as_ref()
-                .and_then(|lease| lease.renew_time.clone()),
+            renew_time: before.lease_ref.as_ref().and_then(|lease| lease.renew_time.clone()),
         }),
         gateways,
         relays: class.map(|class| {
@@ -197,11 +162,7 @@ fn status_update(
     said
 }
 
-fn set_transition_times(
-    said: &mut ConnectorStatusUpdate,
-    world: &Observed,
-    judgement: &LivenessDecision,
-) {
+fn set_transition_times(said: &mut ConnectorStatusUpdate, world: &Observed, judgement: &LivenessDecision) {
     if let Some(lease) = &mut said.lease_ref {
         lease.renew_time = world.heartbeat.map(MicroTime);
     }
@@ -209,8 +170,7 @@ fn set_transition_times(
         .last_sign_of_life
         .map(|heard| truncate_to_seconds(world.clock - (world.signals.now - heard)));
     said.last_seen = heard.or(said.last_seen.take());
-    said.offline_since =
-        (!judgement.online && said.last_seen.is_some()).then(|| truncate_to_seconds(world.clock));
+    said.offline_since = (!judgement.online && said.last_seen.is_some()).then(|| truncate_to_seconds(world.clock));
 }
 
 /// Kubernetes stores whole seconds; a fraction would differ from the stored value.

@@ -150,10 +150,7 @@ async fn an_invalid_relay_url_is_reported_and_the_others_are_used() {
             );
             assert!(condition.message.contains(bad), "{}", condition.message);
         }
-        assert_eq!(
-            condition(&words, conditions::ONLINE).status,
-            ConditionStatus::True
-        );
+        assert_eq!(condition(&words, conditions::ONLINE).status, ConditionStatus::True);
         let class = world.class.as_mut().expect("a class");
         class.relays.retain(|it| it != bad);
         assert_eq!(

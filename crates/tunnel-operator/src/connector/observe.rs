@@ -30,9 +30,7 @@ impl SessionLosses {
             all.remove(key);
             return None;
         };
-        let lost = all
-            .entry(key.clone())
-            .or_insert_with(|| (session.to_owned(), now));
+        let lost = all.entry(key.clone()).or_insert_with(|| (session.to_owned(), now));
         if lost.0 != session {
             *lost = (session.to_owned(), now);
         }
@@ -86,8 +84,7 @@ impl Observer<'_> {
                 last_proof: proven,
                 lost_since: self.losses.lost_since(self.key, lost, now),
             },
-            contested_until: contested
-                .and_then(|()| self.office.replica_heartbeats.next_expiry(now)),
+            contested_until: contested.and_then(|()| self.office.replica_heartbeats.next_expiry(now)),
             last_sign_of_life: heard.max(proven),
             late_decision: seen
                 .as_ref()
@@ -138,12 +135,9 @@ impl Observer<'_> {
             .filter(|replica| self.office.replica_heartbeats.is_live(replica, now));
         let live: Vec<_> = live.collect();
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
-        let lost = |(ns, name, life): (&str, &str, &str)| {
-            ns == namespace && name == &*self.key.name && Some(life) == session
-        };
-        let without = live
-            .iter()
-            .filter(|replica| replica.spec.lost_sessions().any(lost));
+        let lost =
+            |(ns, name, life): (&str, &str, &str)| ns == namespace && name == &*self.key.name && Some(life) == session;
+        let without = live.iter().filter(|replica| replica.spec.lost_sessions().any(lost));
         Ok((live.len(), without.count()))
     }
 }

@@ -31,17 +31,14 @@ pub(super) fn child_conditions(conditions: &[Condition]) -> Option<ChildConditio
         resolved: yes("ResolvedRefs", served),
     };
     let needed = REQUIRED_CONDITIONS.iter().filter_map(|kind| find(kind));
-    let lacking: Vec<&Condition> = needed
-        .filter(|it| it.status != ConditionStatus::True)
-        .collect();
+    let lacking: Vec<&Condition> = needed.filter(|it| it.status != ConditionStatus::True).collect();
     let ready = find(kinds::READY).is_some_and(|it| it.status == ConditionStatus::True);
     if ready || lacking.is_empty() {
         return Some(standing);
     }
     let pending = lacking.iter().any(|it| it.reason == reasons::PENDING);
     // A missing part takes precedence over a pending one; a relay may not be needed.
-    let known =
-        |it: &&&Condition| it.reason != reasons::PENDING && !(pending && is_about_relay(it));
+    let known = |it: &&&Condition| it.reason != reasons::PENDING && !(pending && is_about_relay(it));
     let first = *lacking.iter().find(known)?;
     let said = |it: &Condition, reason: &str| ChildCondition {
         status: it.status,

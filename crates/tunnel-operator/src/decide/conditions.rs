@@ -101,41 +101,23 @@ fn programmed_condition(world: &Observed, revisions: &[ChildRevision]) -> Condit
         return no(reasons::CHILD_CONFLICT, message);
     }
     if !world.fresh {
-        let message =
-            "the operator has lost its watch on gateways: check that it can reach the API server";
+        let message = "the operator has lost its watch on gateways: check that it can reach the API server";
         return Condition::new_unknown(kinds::PROGRAMMED, reasons::STALE, message);
     }
     if world.replicas.is_empty() {
-        let message =
-            "no gateway is running: start one with `aplomb gateway` or check its Deployment";
+        let message = "no gateway is running: start one with `aplomb gateway` or check its Deployment";
         return no(reasons::NO_GATEWAY, message);
     }
-    let bad = world
-        .replicas
-        .iter()
-        .find_map(|it| it.quarantined.as_deref());
-    let mut children = revisions
-        .iter()
-        .filter(|it| it.kind != CONNECTOR)
-        .peekable();
+    let bad = world.replicas.iter().find_map(|it| it.quarantined.as_deref());
+    let mut children = revisions.iter().filter(|it| it.kind != CONNECTOR).peekable();
     let known = children.peek().is_some();
-    let seen = children.all(|it| {
-        world
-            .replicas
-            .iter()
-            .all(|replica| is_acknowledged(replica, it))
-    });
+    let seen = children.all(|it| world.replicas.iter().all(|replica| is_acknowledged(replica, it)));
     match (known && seen, bad) {
         (true, Some(bad)) => no(
             reasons::QUARANTINED,
             &format!("a gateway cannot serve the route: {bad}"),
         ),
-        (true, None)
-            if world
-                .replicas
-                .iter()
-                .any(|it| it.quarantine_list_incomplete) =>
-        {
+        (true, None) if world.replicas.iter().any(|it| it.quarantine_list_incomplete) => {
             let message = "a gateway omits more routes of this namespace, or has lost more of its \
                            connectors, than it can report";
             Condition::new_unknown(kinds::PROGRAMMED, reasons::REPORT_INCOMPLETE, message)
@@ -144,10 +126,7 @@ fn programmed_condition(world: &Observed, revisions: &[ChildRevision]) -> Condit
             let message = "every live gateway serves the current version";
             Condition::new_true(kinds::PROGRAMMED, reasons::PROGRAMMED, message)
         }
-        (false, _) => no(
-            reasons::PENDING,
-            "waiting for gateways to serve the current version",
-        ),
+        (false, _) => no(reasons::PENDING, "waiting for gateways to serve the current version"),
     }
 }
 
@@ -164,20 +143,12 @@ fn metadata_condition(world: &Observed, revisions: &[ChildRevision]) -> Option<C
         return Some(Condition::new_unknown(kind, reasons::NO_GATEWAY, message));
     }
     let mut connectors = revisions.iter().filter(|it| it.kind == CONNECTOR);
-    let seen = connectors.all(|it| {
-        world
-            .replicas
-            .iter()
-            .all(|replica| is_acknowledged(replica, it))
-    });
+    let seen = connectors.all(|it| world.replicas.iter().all(|replica| is_acknowledged(replica, it)));
     if !seen {
         let message = "waiting for gateways to load the connector's addresses";
         return Some(Condition::new_false(kind, reasons::PENDING, message));
     }
-    let with = world
-        .connectors
-        .values()
-        .any(|it| connector_relay(it).is_some());
+    let with = world.connectors.values().any(|it| connector_relay(it).is_some());
     let what = if with {
         "key, addresses and relay"
     } else {
@@ -266,15 +237,10 @@ fn online_condition(world: &Observed) -> Option<Condition> {
             format!("Connector {name:?}: {message}"),
         ));
     }
-    let judged =
-        |seen: &Option<ObservedConnector>| seen.as_ref().is_some_and(|seen| seen.online.is_some());
+    let judged = |seen: &Option<ObservedConnector>| seen.as_ref().is_some_and(|seen| seen.online.is_some());
     Some(match world.connectors.values().all(judged) {
         true => Condition::new_true(kind, "Online", "every connector is online"),
-        false => Condition::new_unknown(
-            kind,
-            reasons::PENDING,
-            "the state of a connector is not known yet",
-        ),
+        false => Condition::new_unknown(kind, reasons::PENDING, "the state of a connector is not known yet"),
     })
 }
 
@@ -284,18 +250,10 @@ fn hostnames_verified_condition(held: &HostnameClaims) -> Option<Condition> {
         return None;
     }
     Some(match held.rejected_hostnames().next() {
-        None => Condition::new_true(
-            kind,
-            reasons::HOSTNAMES_VERIFIED,
-            "this HTTPProxy owns every hostname",
-        ),
+        None => Condition::new_true(kind, reasons::HOSTNAMES_VERIFIED, "this HTTPProxy owns every hostname"),
         Some(refused) => {
             let (reason, _) = split_reason(&refused.reason);
-            Condition::new_false(
-                kind,
-                reason,
-                format!("{}: {}", refused.hostname, refused.reason),
-            )
+            Condition::new_false(kind, reason, format!("{}: {}", refused.hostname, refused.reason))
         }
     })
 }
@@ -308,8 +266,7 @@ fn hostname_in_use_condition(held: &HostnameClaims) -> Option<Condition> {
         .map(|it| format!("{} is {}", it.hostname, split_reason(&it.reason).1))
         .collect();
     let message = taken.join("; ");
-    (!taken.is_empty())
-        .then(|| Condition::new_true(kinds::HOSTNAMES_IN_USE, reasons::HOSTNAME_IN_USE, message))
+    (!taken.is_empty()).then(|| Condition::new_true(kinds::HOSTNAMES_IN_USE, reasons::HOSTNAME_IN_USE, message))
 }
 
 /// Splits a hostname's reason into its CamelCase word and its message.

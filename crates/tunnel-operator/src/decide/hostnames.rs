@@ -1,8 +1,6 @@
 //! Which hostnames a tunnel may serve: the platform hostname, and the custom hostnames that it has claimed.
 
-use aplomb_api::tunnel::{
-    HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical,
-};
+use aplomb_api::tunnel::{HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical};
 
 use crate::world::{ClaimState, Observed, TunnelStep, UnownedGateway};
 
@@ -41,16 +39,12 @@ pub(super) fn hostname_claims(world: &Observed, domain: &str) -> HostnameClaims 
             continue;
         }
         let claim = world.claims.get(hostname).unwrap_or(&ClaimState::Free);
-        let (accepted, reason, todo) = reserved_decision(world, hostname, claim)
-            .unwrap_or_else(|| claim_decision(world, hostname, claim));
+        let (accepted, reason, todo) =
+            reserved_decision(world, hostname, claim).unwrap_or_else(|| claim_decision(world, hostname, claim));
         statuses.push(hostname_status(hostname, accepted, reason));
         step = step.or(todo);
     }
-    statuses.push(hostname_status(
-        &canonical,
-        true,
-        "GivenByPlatform".to_owned(),
-    ));
+    statuses.push(hostname_status(&canonical, true, "GivenByPlatform".to_owned()));
     HostnameClaims {
         canonical,
         statuses,
@@ -71,11 +65,7 @@ type HostnameDecision = (bool, String, Option<TunnelStep>);
 
 /// A platform hostname, under the domain of any class or with the label of an existing tunnel, is served only
 /// for the UID it belongs to. A claim made before it was recognized is released.
-fn reserved_decision(
-    world: &Observed,
-    hostname: &str,
-    claim: &ClaimState,
-) -> Option<HostnameDecision> {
+fn reserved_decision(world: &Observed, hostname: &str, claim: &ClaimState) -> Option<HostnameDecision> {
     let (label, domain) = split_canonical(hostname)?;
     let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
     let free = !world.domains.contains(domain) && !world.platform_hostnames.contains(hostname);
@@ -87,11 +77,7 @@ fn reserved_decision(
         reasons::HOSTNAME_RESERVED
     );
     let ours = matches!(claim, ClaimState::Own(..));
-    Some((
-        false,
-        why,
-        ours.then(|| TunnelStep::Unclaim(hostname.to_owned())),
-    ))
+    Some((false, why, ours.then(|| TunnelStep::Unclaim(hostname.to_owned()))))
 }
 
 fn in_use_message(world: &Observed, plain: &UnownedGateway) -> String {

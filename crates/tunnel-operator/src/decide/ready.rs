@@ -28,8 +28,7 @@ pub(super) fn ready_condition(facts: &TunnelAssessment<'_>, said: &[Condition]) 
     let online = said.iter().find(|it| it.type_ == kinds::CONNECTOR_ONLINE);
     // If the agent is not running, a missing relay is not the cause. A lost session may be caused by one.
     let away = [reasons::RELEASED, reasons::EXPIRED, reasons::NEVER_SEEN];
-    let away =
-        online.is_some_and(|it| it.status == ConditionStatus::False && away.contains(&&*it.reason));
+    let away = online.is_some_and(|it| it.status == ConditionStatus::False && away.contains(&&*it.reason));
     let lacking = |kind: &&str| {
         let said = said.iter().find(|it| it.type_ == **kind)?;
         // A proof shows that the agent is reachable without its relay.
@@ -37,12 +36,7 @@ pub(super) fn ready_condition(facts: &TunnelAssessment<'_>, said: &[Condition]) 
         (said.status != ConditionStatus::True && !needless).then_some(said)
     };
     if let Some(lacks) = REQUIRED_CONDITIONS.iter().find_map(lacking) {
-        return Condition::new(
-            kinds::READY,
-            lacks.status,
-            &lacks.reason,
-            lacks.message.clone(),
-        );
+        return Condition::new(kinds::READY, lacks.status, &lacks.reason, lacks.message.clone());
     }
     let world = facts.world;
     let old = |it: &&ProbeResult| world.instant >= it.at + world.proxy.spec.proof_interval.0;
@@ -57,22 +51,13 @@ pub(super) fn ready_condition(facts: &TunnelAssessment<'_>, said: &[Condition]) 
     let Some(evidence) = current_probe_result(facts) else {
         return match online {
             Some(it) if it.status == ConditionStatus::False => offline_condition(&it.message),
-            _ => Condition::new_false(
-                kinds::READY,
-                reasons::PENDING,
-                "waiting for the first proof",
-            ),
+            _ => Condition::new_false(kinds::READY, reasons::PENDING, "waiting for the first proof"),
         };
     };
     let failure = evidence.tunnel.as_ref().err();
-    let certificates = evidence
-        .certificates
-        .as_ref()
-        .and_then(|it| it.as_ref().err());
+    let certificates = evidence.certificates.as_ref().and_then(|it| it.as_ref().err());
     match failure.or(certificates) {
-        Some(failure) => {
-            Condition::new_false(kinds::READY, failure.reason, failure.message.clone())
-        }
+        Some(failure) => Condition::new_false(kinds::READY, failure.reason, failure.message.clone()),
         None if evidence.origin == Some(false) => {
             let message = "the agent cannot connect to the origin: check that the origin runs";
             Condition::new_false(kinds::READY, reasons::ORIGIN_UNREACHABLE, message)
@@ -109,19 +94,11 @@ pub(super) fn origin_condition(facts: &TunnelAssessment<'_>) -> Option<Condition
     let failure = evidence.tunnel.as_ref().err();
     let about = [reasons::ORIGIN_NOT_EXPOSED, reasons::ORIGIN_UNREACHABLE];
     if let Some(failure) = failure.filter(|it| about.contains(&it.reason)) {
-        return Some(Condition::new_false(
-            kind,
-            failure.reason,
-            failure.message.clone(),
-        ));
+        return Some(Condition::new_false(kind, failure.reason, failure.message.clone()));
     }
     let reachable = evidence.origin?;
     Some(match reachable {
-        true => Condition::new_true(
-            kind,
-            reasons::ORIGIN_REACHABLE,
-            "the origin accepts connections",
-        ),
+        true => Condition::new_true(kind, reasons::ORIGIN_REACHABLE, "the origin accepts connections"),
         false => Condition::new_false(
             kind,
             reasons::ORIGIN_UNREACHABLE,

@@ -35,16 +35,11 @@ pub(super) fn revisions(world: &Observed) -> Vec<ChildRevision> {
     for (hostname, claim) in &world.claims {
         if let ClaimState::Own(version, uid) = claim {
             let digest = uid.clone();
-            all.push(keep_unchanged(
-                world,
-                new_revision(CLAIM, hostname, version, digest),
-            ));
+            all.push(keep_unchanged(world, new_revision(CLAIM, hostname, version, digest)));
         }
     }
     for (name, seen) in &world.connectors {
-        let details = seen
-            .as_ref()
-            .and_then(|seen| Some((seen, seen.details.as_ref()?)));
+        let details = seen.as_ref().and_then(|seen| Some((seen, seen.details.as_ref()?)));
         if let Some((seen, details)) = details {
             let digest = spec_digest(&json!([seen.uid, details]));
             all.push(keep_unchanged(
@@ -67,13 +62,9 @@ fn new_revision(kind: &str, name: &str, version: &str, digest: String) -> ChildR
 
 /// The recorded revision with the same content, if there is one.
 fn keep_unchanged(world: &Observed, revision: ChildRevision) -> ChildRevision {
-    let same = |it: &&ChildRevision| {
-        it.kind == revision.kind && it.name == revision.name && it.digest == revision.digest
-    };
-    stored_revisions(world)
-        .find(same)
-        .cloned()
-        .unwrap_or(revision)
+    let same =
+        |it: &&ChildRevision| it.kind == revision.kind && it.name == revision.name && it.digest == revision.digest;
+    stored_revisions(world).find(same).cloned().unwrap_or(revision)
 }
 
 fn stored_revisions(world: &Observed) -> impl Iterator<Item = &ChildRevision> {

@@ -6,18 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aplomb::Condition;
-use aplomb_api::tunnel::{
-    AppliedVersions, ChildRevision, ConnectionDetails, HttpProxy, HttpProxyStatus,
-};
+use aplomb_api::tunnel::{AppliedVersions, ChildRevision, ConnectionDetails, HttpProxy, HttpProxyStatus};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
 use crate::evidence::{Ambiguity, ProbeFailure, ProbeResult};
-use crate::world::{
-    AppliedChild, ChildrenState, ClaimState, ObservedConnector, ObservedReplica, Progress,
-};
+use crate::world::{AppliedChild, ChildrenState, ClaimState, ObservedConnector, ObservedReplica, Progress};
 
 const UID: &str = "5d3e2c1b-0000-4000-8000-000000000001";
 
@@ -89,13 +85,9 @@ fn served_inputs(hostnames: &[&str]) -> Observed {
     Observed {
         proxy: Arc::new(proxy(hostnames)),
         domain: Some("tunnels.example.com".to_owned()),
-        domains: [
-            "tunnels.example.com",
-            "nested.tunnels.example.com",
-            "other.example.org",
-        ]
-        .map(str::to_owned)
-        .into(),
+        domains: ["tunnels.example.com", "nested.tunnels.example.com", "other.example.org"]
+            .map(str::to_owned)
+            .into(),
         platform_hostnames: BTreeSet::new(),
         networks: Vec::new(),
         started_at: Timestamp::UNIX_EPOCH,
@@ -103,12 +95,7 @@ fn served_inputs(hostnames: &[&str]) -> Observed {
         instant: Instant::now(),
         claims: hostnames
             .iter()
-            .map(|it| {
-                (
-                    (*it).to_owned(),
-                    ClaimState::Own("9".to_owned(), "u".to_owned()),
-                )
-            })
+            .map(|it| ((*it).to_owned(), ClaimState::Own("9".to_owned(), "u".to_owned())))
             .collect(),
         unowned_gateways: BTreeMap::new(),
         surplus_claims: BTreeSet::new(),
@@ -165,22 +152,12 @@ fn a_new_tunnel_is_written_before_anything_else() {
 fn no_child_is_written_before_its_hostname_is_claimed() {
     let mut world = served_inputs(&["app.example.com"]);
     world.progress = Progress::default();
-    world
-        .claims
-        .insert("app.example.com".to_owned(), ClaimState::Free);
+    world.claims.insert("app.example.com".to_owned(), ClaimState::Free);
     let plan = decide(&world);
-    assert_eq!(
-        plan.step,
-        Some(TunnelStep::Claim("app.example.com".to_owned()))
-    );
-    world
-        .claims
-        .insert("app.example.com".to_owned(), ClaimState::Orphaned);
+    assert_eq!(plan.step, Some(TunnelStep::Claim("app.example.com".to_owned())));
+    world.claims.insert("app.example.com".to_owned(), ClaimState::Orphaned);
     let plan = decide(&world);
-    assert_eq!(
-        plan.step,
-        Some(TunnelStep::Unclaim("app.example.com".to_owned()))
-    );
+    assert_eq!(plan.step, Some(TunnelStep::Unclaim("app.example.com".to_owned())));
 }
 
 #[test]
@@ -201,13 +178,8 @@ fn ready_needs_a_proof_even_when_all_else_is_well() {
 fn a_proof_of_another_session_or_gateway_is_ignored() {
     let world = with_probe_result(served_inputs(&[]));
     let mut restarted = world.clone();
-    let seen = restarted
-        .connectors
-        .get_mut("laptop")
-        .and_then(Option::as_mut);
-    seen.and_then(|it| it.details.as_mut())
-        .expect("registered")
-        .session = "s2".to_owned();
+    let seen = restarted.connectors.get_mut("laptop").and_then(Option::as_mut);
+    seen.and_then(|it| it.details.as_mut()).expect("registered").session = "s2".to_owned();
     restarted.replicas[0] = replica("12");
     assert_eq!(ready(&decide(&restarted)).0, ConditionStatus::False);
     let mut second = world;
@@ -241,14 +213,8 @@ fn a_gateway_that_cannot_list_all_it_leaves_out_makes_nothing_programmed() {
     world.replicas[0].quarantine_list_incomplete = true;
     let plan = decide(&world);
     let programmed = condition(&plan, kinds::PROGRAMMED).map(|it| (it.status, &*it.reason));
-    assert_eq!(
-        programmed,
-        Some((ConditionStatus::Unknown, reasons::REPORT_INCOMPLETE))
-    );
-    assert_eq!(
-        ready(&plan),
-        (ConditionStatus::Unknown, reasons::REPORT_INCOMPLETE)
-    );
+    assert_eq!(programmed, Some((ConditionStatus::Unknown, reasons::REPORT_INCOMPLETE)));
+    assert_eq!(ready(&plan), (ConditionStatus::Unknown, reasons::REPORT_INCOMPLETE));
 }
 
 #[test]
@@ -273,10 +239,7 @@ fn a_missing_connector_is_named_and_not_reported_as_silent() {
     let mut world = served_inputs(&[]);
     world.connectors.insert("laptop".to_owned(), None);
     let plan = decide(&world);
-    assert_eq!(
-        ready(&plan),
-        (ConditionStatus::False, reasons::CONNECTOR_NOT_FOUND)
-    );
+    assert_eq!(ready(&plan), (ConditionStatus::False, reasons::CONNECTOR_NOT_FOUND));
     assert_eq!(plan.step, None);
     assert_eq!(
         condition(&plan, kinds::PROGRAMMED).map(|it| it.status),
@@ -317,10 +280,7 @@ fn the_holder_of_a_hostname_is_named_only_within_the_namespace() {
         let plan = decide(&world);
         let in_use = condition(&plan, kinds::HOSTNAMES_IN_USE).expect("HostnamesInUse is set");
         assert_eq!(in_use.message.contains("first"), told, "{}", in_use.message);
-        assert_eq!(
-            ready(&plan),
-            (ConditionStatus::False, reasons::HOSTNAME_IN_USE)
-        );
+        assert_eq!(ready(&plan), (ConditionStatus::False, reasons::HOSTNAME_IN_USE));
     }
 }
 
@@ -329,10 +289,7 @@ fn a_platform_hostname_of_another_cannot_be_asked_for() {
     let theirs = aplomb_api::tunnel::canonical_hostname("another", "tunnels.example.com");
     let world = served_inputs(&[&theirs]);
     let plan = decide(&world);
-    assert_eq!(
-        ready(&plan),
-        (ConditionStatus::False, reasons::HOSTNAME_RESERVED)
-    );
+    assert_eq!(ready(&plan), (ConditionStatus::False, reasons::HOSTNAME_RESERVED));
 }
 
 #[test]
@@ -350,10 +307,7 @@ fn a_platform_hostname_is_reserved_under_the_domain_of_every_class() {
         // The class may be newer than the claim.
         assert_eq!(plan.step, Some(TunnelStep::Unclaim(theirs.clone())));
         world.claims.insert(theirs, ClaimState::Free);
-        assert!(
-            !matches!(decide(&world).step, Some(TunnelStep::Claim(_))),
-            "{domain}"
-        );
+        assert!(!matches!(decide(&world).step, Some(TunnelStep::Claim(_))), "{domain}");
     }
 }
 
@@ -361,11 +315,7 @@ fn a_platform_hostname_is_reserved_under_the_domain_of_every_class() {
 fn a_label_of_an_existing_tunnel_is_reserved_under_any_domain_and_other_labels_are_not() {
     let theirs = aplomb_api::tunnel::canonical_hostname("another", "gone.example.net");
     let mut world = served_inputs(&[&theirs]);
-    assert_eq!(
-        decide(&world).step,
-        Some(TunnelStep::Prove),
-        "a word like any other"
-    );
+    assert_eq!(decide(&world).step, Some(TunnelStep::Prove), "a word like any other");
     world.platform_hostnames.insert(theirs.clone());
     assert_eq!(decide(&world).step, Some(TunnelStep::Unclaim(theirs)));
     let own = aplomb_api::tunnel::canonical_hostname(UID, "gone.example.net");
@@ -383,10 +333,7 @@ fn an_unreachable_origin_is_its_own_condition() {
         evidence.origin = Some(false);
     }
     let plan = decide(&world);
-    assert_eq!(
-        ready(&plan),
-        (ConditionStatus::False, reasons::ORIGIN_UNREACHABLE)
-    );
+    assert_eq!(ready(&plan), (ConditionStatus::False, reasons::ORIGIN_UNREACHABLE));
     let origin = condition(&plan, kinds::ORIGIN_REACHABLE).map(|it| it.status);
     assert_eq!(origin, Some(ConditionStatus::False));
 }
@@ -394,8 +341,7 @@ fn an_unreachable_origin_is_its_own_condition() {
 #[test]
 fn an_origin_that_is_not_exposed_is_in_both_conditions() {
     let mut world = with_probe_result(served_inputs(&[]));
-    let message =
-        "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
+    let message = "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
     if let Some(evidence) = &mut world.probe_result {
         evidence.tunnel = Err(ProbeFailure::new(reasons::ORIGIN_NOT_EXPOSED, message));
         // The origin of another rule is reachable.
@@ -421,18 +367,14 @@ fn a_failed_proof_has_a_reason_and_is_retried_soon() {
         evidence.next_probe_after = std::time::Duration::from_millis(100);
     }
     let plan = decide(&world);
-    assert_eq!(
-        ready(&plan),
-        (ConditionStatus::False, reasons::CONNECTOR_OFFLINE)
-    );
+    assert_eq!(ready(&plan), (ConditionStatus::False, reasons::CONNECTOR_OFFLINE));
     assert!(plan.requeue_after <= std::time::Duration::from_millis(100));
 }
 
 #[test]
 fn silence_is_probed_again_before_a_new_tunnel_is_reported_broken() {
     let mut world = with_probe_result(served_inputs(&[]));
-    let silence = ProbeFailure::new(reasons::PROOF_FAILED, "no answer")
-        .with_ambiguity(Some(Ambiguity::NoResponse));
+    let silence = ProbeFailure::new(reasons::PROOF_FAILED, "no answer").with_ambiguity(Some(Ambiguity::NoResponse));
     if let Some(evidence) = &mut world.probe_result {
         (evidence.tunnel, evidence.failures) = (Err(silence), 1);
     }

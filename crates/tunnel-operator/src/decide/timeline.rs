@@ -7,11 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use super::conditions::TunnelAssessment;
 use crate::world::{ChildrenState, Observed};
 
-pub(super) fn timeline(
-    world: &Observed,
-    facts: &TunnelAssessment<'_>,
-    ready: bool,
-) -> TunnelTimeline {
+pub(super) fn timeline(world: &Observed, facts: &TunnelAssessment<'_>, ready: bool) -> TunnelTimeline {
     let generation = world.proxy.metadata.generation;
     let stored = world.proxy.status.as_ref();
     let stored = stored.and_then(|status| status.timeline.as_ref());
@@ -27,17 +23,9 @@ pub(super) fn timeline(
     }
     let written = matches!(world.progress.written, Some(ChildrenState::Children(_)));
     set_stage(&mut line.created, true, world.started_at);
-    set_stage(
-        &mut line.accepted,
-        facts.hostname_claims.step.is_none(),
-        world.now,
-    );
+    set_stage(&mut line.accepted, facts.hostname_claims.step.is_none(), world.now);
     set_stage(&mut line.children_written, written, world.now);
-    set_stage(
-        &mut line.programmed,
-        written && facts.is_programmed(),
-        world.now,
-    );
+    set_stage(&mut line.programmed, written && facts.is_programmed(), world.now);
     // Times of an earlier generation do not count for this one.
     let programmed = line.programmed.is_some();
     set_stage(&mut line.proven, ready && programmed, world.now);

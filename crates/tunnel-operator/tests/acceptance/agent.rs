@@ -57,11 +57,7 @@ impl Agent {
                 stopped: stopped.clone(),
             };
             let clock = process.clock().clone();
-            run(
-                process.plain_client(),
-                Clock::new(move || clock.now()),
-                life,
-            )
+            run(process.plain_client(), Clock::new(move || clock.now()), life)
         });
         Self {
             component,

@@ -59,10 +59,7 @@ impl Answers {
     /// The conflicts on the object at `path` so far, and the attempts after each.
     pub fn burst(&self, path: &str) -> Option<Burst> {
         let answers = self.0.lock().unwrap();
-        let on_path: Vec<_> = answers
-            .iter()
-            .filter(|it| it.path.ends_with(path))
-            .collect();
+        let on_path: Vec<_> = answers.iter().filter(|it| it.path.ends_with(path)).collect();
         let conflicts = on_path.iter().filter(|it| it.code == StatusCode::CONFLICT);
         let last = conflicts.clone().next_back()?.at;
         let pairs = on_path.windows(2);

@@ -173,10 +173,7 @@ fn a_second_gateway_and_a_restarted_one_are_proven_too() {
         first.component.crash();
         sleep(READY_LIMIT).await;
         let took = wait_ready(&lab, "web", READY_LIMIT).await;
-        println!(
-            "two gateways, one crashed: ready {:?} after it",
-            took + READY_LIMIT
-        );
+        println!("two gateways, one crashed: ready {:?} after it", took + READY_LIMIT);
     });
 }
 
@@ -191,10 +188,7 @@ fn a_dead_agent_is_named_whatever_the_interval_of_proofs() {
             wait_ready(&lab, "web", seconds(5)).await;
             sleep(seconds(20)).await;
             agent.kill();
-            until(seconds(12), "the tunnel is not ready", || {
-                !lab.is_ready("web")
-            })
-            .await;
+            until(seconds(12), "the tunnel is not ready", || !lab.is_ready("web")).await;
             assert_throughout(seconds(15), "the gateway is not blamed", || {
                 let ready = lab.proxy_condition("web", "Ready");
                 assert_eq!(ready.reason, "ConnectorOffline", "{interval}: {ready:?}");
@@ -214,10 +208,7 @@ fn a_dead_agent_shows_within_a_proof_and_its_lease() {
         wait_ready(&lab, "web", seconds(5)).await;
         sleep(seconds(33)).await;
         agent.kill();
-        let took = until(seconds(12), "the tunnel is not ready", || {
-            !lab.is_ready("web")
-        })
-        .await;
+        let took = until(seconds(12), "the tunnel is not ready", || !lab.is_ready("web")).await;
         println!("killed: not ready after {took:?}");
         lab.wait_offline("laptop", LEASE + seconds(2)).await;
         agent.resume();

@@ -51,11 +51,7 @@ fn gateways_that_are_busy_for_moments_cost_no_write() {
         }
         let told = status_writes(&lab);
         println!("busy for short times: {told:#?}");
-        assert_eq!(
-            told.len(),
-            2,
-            "one write for a new tunnel, and one when it is proven"
-        );
+        assert_eq!(told.len(), 2, "one write for a new tunnel, and one when it is proven");
     });
 }
 

@@ -65,10 +65,7 @@ fn children_are_unserved_without_a_gateway_and_served_with_the_next() {
         wait_programmed(&lab, "False", "NoGateway").await;
         running.operator.component.crash();
         sleep(seconds(20)).await;
-        assert_eq!(
-            programmed(&lab),
-            ("False".to_owned(), "NoGateway".to_owned())
-        );
+        assert_eq!(programmed(&lab), ("False".to_owned(), "NoGateway".to_owned()));
         running.gateway.component.thaw();
         wait_programmed(&lab, "True", "Programmed").await;
     });
@@ -127,10 +124,7 @@ fn a_claim_that_is_deleted_is_made_again_and_costs_the_children_nothing() {
                 .get("aplomb.dev", "hostnameclaims", "", "app.example.com")
                 .is_some()
         };
-        until(seconds(5), "it is claimed again", || {
-            claimed() && lab.is_ready("web")
-        })
-        .await;
+        until(seconds(5), "it is claimed again", || claimed() && lab.is_ready("web")).await;
         assert_eq!(programmed(&lab).0, "True");
     });
 }

@@ -70,12 +70,7 @@ struct BurstCost {
 }
 
 /// `length` conflicts in each of these places, each in its own tunnel, all at once.
-async fn bursts(
-    plant: TunnelSystem,
-    places: &'static [ConflictPlace],
-    length: u64,
-    careless: bool,
-) -> Vec<BurstCost> {
+async fn bursts(plant: TunnelSystem, places: &'static [ConflictPlace], length: u64, careless: bool) -> Vec<BurstCost> {
     for place in places {
         let rule = Rule::new(Fault::Conflict).on(place.writes());
         plant.faults.add(rule.first(length));
@@ -92,11 +87,7 @@ async fn bursts(
         }
     };
     let costs = plant.run_with(careless, watched).await;
-    assert_eq!(
-        lowered.all(),
-        Vec::<String>::new(),
-        "conditions were lowered"
-    );
+    assert_eq!(lowered.all(), Vec::<String>::new(), "conditions were lowered");
     costs
 }
 
@@ -106,12 +97,8 @@ async fn burst(plant: &TunnelSystem, place: ConflictPlace, length: u64) -> Burst
     let proxies: Api<HttpProxy> = Api::namespaced(plant.user.clone(), TENANT);
     let (began, limit) = (Instant::now(), seconds(60 * length + 60));
     let met = || plant.answers.burst(&place.path());
-    while met().is_none_or(|it| (it.conflicts as u64) < length) || !is_ready(&proxies, &name).await
-    {
-        assert!(
-            began.elapsed() < limit,
-            "{place:?}: not ready after {limit:?}"
-        );
+    while met().is_none_or(|it| (it.conflicts as u64) < length) || !is_ready(&proxies, &name).await {
+        assert!(began.elapsed() < limit, "{place:?}: not ready after {limit:?}");
         sleep(Duration::from_millis(20)).await;
     }
     let met = met().expect("there were conflicts");
@@ -159,8 +146,7 @@ impl LostConditions {
                 };
                 let name = proxy.metadata.name.clone().unwrap_or_default();
                 let now = true_conditions(&proxy);
-                let before: BTreeSet<String> =
-                    last.insert(name.clone(), now.clone()).unwrap_or_default();
+                let before: BTreeSet<String> = last.insert(name.clone(), now.clone()).unwrap_or_default();
                 let gone = before.difference(&now).map(|it| format!("{name}: {it}"));
                 self.0.lock().unwrap().extend(gone);
             }
@@ -199,10 +185,7 @@ fn conflicts_on_the_failure_backoff_cause_long_gaps() {
     show(15, &costs);
     for (place, cost) in ALL_PLACES.iter().zip(&costs) {
         let kept = cost.longest_gap <= seconds(1) && cost.ready <= seconds(2);
-        assert!(
-            !kept,
-            "the careless client must break the promise: {place:?}, {cost:?}"
-        );
+        assert!(!kept, "the careless client must break the promise: {place:?}, {cost:?}");
     }
 }
 

@@ -28,10 +28,7 @@ async fn start_settled(lab: &Lab) -> (Operator, Agent) {
 fn a_connector_is_ready_when_its_agent_is_there() {
     on_box(1, |lab| async move {
         let operator = Operator::start(&lab, "operator");
-        until(seconds(5), "the operator runs", || {
-            operator.component.effects() > 0
-        })
-        .await;
+        until(seconds(5), "the operator runs", || operator.component.effects() > 0).await;
         let _agent = Agent::start(&lab, "laptop", LEASE);
         let took = lab.wait_online("laptop", seconds(2)).await;
         println!("online {took:?} after the agent started");
@@ -147,9 +144,7 @@ fn a_watch_that_dies_silently_sets_no_connector_offline() {
     on_box(1, |lab| async move {
         let dead = Fault::Watch(WatchFault::BlackHoled(seconds(20)));
         let leases = Match::watches().resource("leases");
-        lab.cluster
-            .faults("operator")
-            .add(Rule::new(dead).on(leases));
+        lab.cluster.faults("operator").add(Rule::new(dead).on(leases));
         let (_operator, agent) = start_settled(&lab).await;
         let online = || lab.is_online("laptop");
         assert_throughout(seconds(600), "the connector is online", online).await;
@@ -185,8 +180,7 @@ fn a_deleted_lease_does_not_set_the_connector_offline() {
         let (_operator, _agent) = start_settled(&lab).await;
         sleep(seconds(42)).await;
         let turns = lab.follow_status();
-        let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
-            Api::namespaced(lab.user(), TENANT);
+        let leases: Api<k8s_openapi::api::coordination::v1::Lease> = Api::namespaced(lab.user(), TENANT);
         let deleted = leases.delete("laptop", &Default::default()).await;
         deleted.expect("the Lease is deleted");
         sleep(seconds(60)).await;
@@ -240,10 +234,7 @@ fn a_session_that_no_gateway_has_is_offline_though_the_lease_is_renewed() {
         two.lose_session(&lab, "laptop");
         assert_throughout(seconds(2), "the session may come back shortly", online).await;
         let took = lab.wait_offline("laptop", seconds(5)).await;
-        println!(
-            "lost by every gateway: offline after {:?}",
-            took + seconds(2)
-        );
+        println!("lost by every gateway: offline after {:?}", took + seconds(2));
         assert_eq!(lab.condition("laptop", "Online").reason, "SessionLost");
         assert_throughout(seconds(60), "heartbeats alone do not count", || !online()).await;
         two.restore_sessions();

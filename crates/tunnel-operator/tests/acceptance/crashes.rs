@@ -141,11 +141,7 @@ fn the_same_seed_makes_the_same_run() {
         effect: 9,
         point: CrashPoint::AfterCommit,
     };
-    let run = move || {
-        recorded_on_box(11, move |lab| {
-            run_story(lab, Some((CrashTarget::Operator, crash)))
-        })
-    };
+    let run = move || recorded_on_box(11, move |lab| run_story(lab, Some((CrashTarget::Operator, crash))));
     let (one, two) = (run(), run());
     let differ = one.iter().zip(&two).find(|(one, two)| one != two);
     assert_eq!(differ, None, "the first line that differs");

@@ -35,20 +35,12 @@ async fn run_day(lab: Lab, lease: u64, hours: u64) -> DayCost {
         operator.passes(CONNECTOR),
     );
     sleep(seconds(hours * 3_600)).await;
-    let tally = agent
-        .adversary
-        .as_ref()
-        .expect("the agent has an adversary")
-        .tally();
+    let tally = agent.adversary.as_ref().expect("the agent has an adversary").tally();
     let quiet = turns.all();
     assert!(lab.is_online("laptop"));
     agent.kill();
     lab.wait_offline("laptop", seconds(lease + 2)).await;
-    assert_eq!(
-        turns.all().len(),
-        quiet.len() + 1,
-        "one write per transition"
-    );
+    assert_eq!(turns.all().len(), quiet.len() + 1, "one write per transition");
     DayCost {
         failed: tally.failed,
         heartbeats: tally.heartbeats,
@@ -74,14 +66,8 @@ fn check(lease: u64, hours: u64, seed: u64) {
         it.noise + it.passed,
     );
     assert_eq!(it.writes, Vec::<String>::new(), "no real change happened");
-    assert!(
-        it.longest > 0.9 * lease as f64,
-        "the outages were long enough: {it:?}"
-    );
-    assert!(
-        it.failed > it.heartbeats,
-        "enough heartbeats failed: {it:?}"
-    );
+    assert!(it.longest > 0.9 * lease as f64, "the outages were long enough: {it:?}");
+    assert!(it.failed > it.heartbeats, "enough heartbeats failed: {it:?}");
     assert_eq!(it.passed, 0, "a heartbeat costs no pass: {it:?}");
     // One check for each lease that almost expired.
     let looks = (hours * 3_600 / lease * 4) as f64;

@@ -76,10 +76,7 @@ pub async fn run(client: kube::Client, life: Life) {
         relays: Vec::new(),
     };
     let (poke, line) = (Trigger::default(), life.net.dialer(&endpoint_id));
-    let (table, gateway) = (
-        Arc::<ArcSwap<RoutingTable>>::default(),
-        GatewayMetrics::default(),
-    );
+    let (table, gateway) = (Arc::<ArcSwap<RoutingTable>>::default(), GatewayMetrics::default());
     let serving = ProxySettings {
         tasks: life.tasks.clone(),
         clock: life.clock.clone(),

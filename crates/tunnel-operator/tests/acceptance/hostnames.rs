@@ -10,9 +10,7 @@ use tokio::time::sleep;
 
 use crate::agent::Agent;
 use crate::gateway::Gateway;
-use crate::lab::{
-    Lab, TENANT, assert_throughout, create_class, create_tunnel, on_box, seconds, until,
-};
+use crate::lab::{Lab, TENANT, assert_throughout, create_class, create_tunnel, on_box, seconds, until};
 use crate::operator::Operator;
 
 /// The namespace of another tenant.
@@ -49,9 +47,7 @@ async fn create_proxy(lab: &Lab, name: &str, hostnames: &[&str]) {
 
 async fn edit(lab: &Lab, name: &str, spec: Value) {
     let patch = Patch::Merge(json!({ "spec": spec }));
-    let patched = proxies(lab)
-        .patch(name, &PatchParams::default(), &patch)
-        .await;
+    let patched = proxies(lab).patch(name, &PatchParams::default(), &patch).await;
     patched.expect("patch succeeds");
 }
 
@@ -107,26 +103,19 @@ fn a_claim_that_is_older_than_the_class_is_given_back() {
         assert_eq!(claims(&lab), Vec::<String>::new());
         operator.component.crash();
         assert_throughout(seconds(30), "the hostname stays refused", || {
-            lab.proxy_condition("early", "Ready").reason == "HostnameReserved"
-                && claims(&lab).is_empty()
+            lab.proxy_condition("early", "Ready").reason == "HostnameReserved" && claims(&lab).is_empty()
         })
         .await;
     });
 }
 
 /// A Gateway that a user wrote, in its own namespace, and its route.
-async fn create_unowned_gateway(
-    lab: &Lab,
-    hostnames: &[&str],
-) -> Api<aplomb_api::gateway_api::Gateway> {
+async fn create_unowned_gateway(lab: &Lab, hostnames: &[&str]) -> Api<aplomb_api::gateway_api::Gateway> {
     let params = PostParams::default();
     let namespaces: Api<Namespace> = Api::all(lab.user());
     let namespace = json!({ "metadata": { "name": OTHER } });
     let namespace = serde_json::from_value(namespace).expect("a namespace");
-    namespaces
-        .create(&params, &namespace)
-        .await
-        .expect("a namespace");
+    namespaces.create(&params, &namespace).await.expect("a namespace");
     let gateways = Api::namespaced(lab.user(), OTHER);
     let gateway = json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": { "name": "site" },
@@ -159,9 +148,7 @@ fn unowned_gateway_status(lab: &Lab) -> (String, Vec<String>) {
     let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let conditions = all(&status["conditions"]);
     let reason = conditions.iter().find(|it| it["type"] == "Programmed");
-    let reason = reason
-        .and_then(|it| it["reason"].as_str())
-        .unwrap_or_default();
+    let reason = reason.and_then(|it| it["reason"].as_str()).unwrap_or_default();
     let refused = all(&status["listeners"]).into_iter().filter(|it| {
         all(&it["conditions"])
             .iter()
@@ -180,9 +167,7 @@ fn an_http_proxy_does_not_evict_a_gateway_that_was_there_first() {
             if edited {
                 let all = listeners(&["site.example.com", "more.example.com"]);
                 let patch = Patch::Merge(json!({ "spec": { "listeners": all } }));
-                let patched = gateways
-                    .patch("site", &PatchParams::default(), &patch)
-                    .await;
+                let patched = gateways.patch("site", &PatchParams::default(), &patch).await;
                 patched.expect("patch succeeds");
             }
             sleep(seconds(2)).await;
@@ -231,10 +216,7 @@ fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
             unowned_gateway_status(&lab) == refused
         })
         .await;
-        assert_throughout(seconds(30), "the HTTPProxy keeps it", || {
-            lab.is_ready("web")
-        })
-        .await;
+        assert_throughout(seconds(30), "the HTTPProxy keeps it", || lab.is_ready("web")).await;
         assert_eq!(claims(&lab), ["app.example.com"]);
         proxies(&lab)
             .delete("web", &Default::default())

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::tunnel::HttpProxy;
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use kube::Api;
 use kube::api::DeleteParams;
 use tokio::time::{Instant, sleep};
@@ -85,10 +85,7 @@ fn ten_idle_minutes_cost_nothing_but_heartbeats() {
         let written = record_writes(&lab);
         sleep(seconds(60)).await;
         written.lock().unwrap().clear();
-        let (before, passes) = (
-            lab.cluster.writes().len(),
-            running.operator.passes("aplomb"),
-        );
+        let (before, passes) = (lab.cluster.writes().len(), running.operator.passes("aplomb"));
         sleep(seconds(600)).await;
         let beats = lab.cluster.writes().len() - before;
         println!(
@@ -113,15 +110,8 @@ fn a_tunnel_costs_at_most_ten_writes_in_its_life() {
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let deleted = proxies.delete("web", &DeleteParams::default()).await;
         deleted.expect("the tunnel is deleted");
-        let gone = || {
-            lab.cluster
-                .server()
-                .list("gateway.networking.k8s.io", "gateways")
-        };
-        until(seconds(30), "its children are deleted", || {
-            gone().is_empty()
-        })
-        .await;
+        let gone = || lab.cluster.server().list("gateway.networking.k8s.io", "gateways");
+        until(seconds(30), "its children are deleted", || gone().is_empty()).await;
         sleep(seconds(60)).await;
         let mut all = written.lock().unwrap().clone();
         // Writes of the user and the garbage collector do not count.

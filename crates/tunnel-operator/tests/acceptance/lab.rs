@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{CLASS, ConnectorClass, ConnectorStatus, HttpProxy, HttpProxyStatus};
-use aplomb_apiserver::store::Window;
-use aplomb_simulation::{Cluster, Run, World};
+use aplomb_apiserver::storage::Window;
+use aplomb_simulation::{Cluster, Run, Simulation};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -44,7 +44,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    run(World::new(seed), scenario).value
+    run(Simulation::new(seed), scenario).value
 }
 
 /// The same, returning the trace.
@@ -54,7 +54,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    run(World::new(seed), scenario).trace
+    run(Simulation::new(seed), scenario).trace
 }
 
 /// The same for a run that is too long to record.
@@ -68,28 +68,24 @@ where
         compaction: seconds(30),
         ..Window::default()
     };
-    let world = World::new(seed)
-        .memory(1_000)
-        .server(move |it| it.window(window));
+    let world = Simulation::new(seed).memory(1_000).server(move |it| it.window(window));
     run(world, scenario).value
 }
 
-fn run<T, F, S>(world: World, scenario: S) -> Run<T>
+fn run<T, F, S>(world: Simulation, scenario: S) -> Run<T>
 where
     S: FnOnce(Lab) -> F + Send + 'static,
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    world
-        .interpose(aplomb_virtual_time::install)
-        .run(|cluster| async move {
-            let lab = Lab {
-                cluster,
-                net: Net::default(),
-            };
-            install(&lab.user()).await;
-            scenario(lab).await
-        })
+    world.interpose(aplomb_virtual_time::install).run(|cluster| async move {
+        let lab = Lab {
+            cluster,
+            net: Net::default(),
+        };
+        install(&lab.user()).await;
+        scenario(lab).await
+    })
 }
 
 impl Lab {
@@ -135,11 +131,7 @@ impl Lab {
         let began = Instant::now();
         while !self.is_ready(name) {
             let said = || self.proxy(name).conditions;
-            assert!(
-                began.elapsed() < limit,
-                "not ready within {limit:?}: {:#?}",
-                said()
-            );
+            assert!(began.elapsed() < limit, "not ready within {limit:?}: {:#?}", said());
             sleep(Duration::from_millis(10)).await;
         }
         began.elapsed()
@@ -221,10 +213,7 @@ fn online_status(status: &Value) -> &str {
     let conditions = status["conditions"].as_array();
     let online = conditions.into_iter().flatten();
     let mut online = online.filter(|it| it["type"] == "Online");
-    online
-        .next()
-        .and_then(|it| it["status"].as_str())
-        .unwrap_or_default()
+    online.next().and_then(|it| it["status"].as_str()).unwrap_or_default()
 }
 
 /// The `Online` condition after each write of the operator to the status of a Connector.
@@ -272,10 +261,7 @@ pub async fn create_class(user: &Client, name: &str, spec: &Value) {
         "metadata": { "name": name }, "spec": spec,
     });
     let class = serde_json::from_value(class).expect("a class");
-    classes
-        .create(&PostParams::default(), &class)
-        .await
-        .unwrap();
+    classes.create(&PostParams::default(), &class).await.unwrap();
 }
 
 /// Polls until `holds`; returns how long it took.

@@ -16,8 +16,7 @@ fn a_tunnel_beyond_the_first_512_that_are_left_out_is_not_programmed() {
             "gateways": all, "httpRoutes": all, "endpointSlices": all, "connectors": all,
             "secrets": all, "claims": all,
         });
-        let bad =
-            |it| json!({ "namespace": "flood", "name": format!("web-{it}"), "reason": "bad" });
+        let bad = |it| json!({ "namespace": "flood", "name": format!("web-{it}"), "reason": "bad" });
         let first: Vec<Value> = (0..512).map(bad).collect();
         create_tunnel(&lab.user(), "web", "laptop").await;
         for (more, reason) in [
@@ -25,10 +24,7 @@ fn a_tunnel_beyond_the_first_512_that_are_left_out_is_not_programmed() {
                 json!({ "relays": [], "moreQuarantined": ["default/web"] }),
                 "Quarantined",
             ),
-            (
-                json!({ "relays": [], "incomplete": ["default"] }),
-                "ReportIncomplete",
-            ),
+            (json!({ "relays": [], "incomplete": ["default"] }), "ReportIncomplete"),
             (json!({ "relays": [] }), "Programmed"),
             // An older gateway truncates its list there.
             (json!({}), "ReportIncomplete"),

@@ -120,17 +120,9 @@ impl Net {
         })
     }
 
-    fn sign(
-        &self,
-        id: &str,
-        gateway: &str,
-        statement: &ProofStatement,
-    ) -> Result<Proof, DialError> {
+    fn sign(&self, id: &str, gateway: &str, statement: &ProofStatement) -> Result<Proof, DialError> {
         let ends = self.0.lock().unwrap();
-        let agent = ends
-            .agents
-            .get(id)
-            .filter(|agent| agent.down_since.is_none());
+        let agent = ends.agents.get(id).filter(|agent| agent.down_since.is_none());
         let agent = agent.ok_or(DialError::Offline)?;
         if agent.connector != statement.connector {
             let refusal = StreamRefusal::OtherConnector;
@@ -190,11 +182,7 @@ impl OriginDialer for GatewayLine {
                     return Err(DialError::TimedOut);
                 }
                 let mut addresses = target.names.iter().filter_map(|it| it.parse().ok());
-                let closed = |it| {
-                    AddressPolicy::default()
-                        .check(it, &target.open_networks)
-                        .err()
-                };
+                let closed = |it| AddressPolicy::default().check(it, &target.open_networks).err();
                 if let Some(why) = addresses.find_map(closed) {
                     return Err(DialError::Forbidden(why.to_string()));
                 }
@@ -241,9 +229,7 @@ impl AgentSessions for GatewayLine {
 
     fn lost_sessions(&self) -> Vec<LostSession> {
         let wanted = self.targets.lock().unwrap();
-        let lost = wanted
-            .iter()
-            .filter(|(_, wanted)| self.net.is_lost(&wanted.target.id));
+        let lost = wanted.iter().filter(|(_, wanted)| self.net.is_lost(&wanted.target.id));
         lost.map(|(key, wanted)| LostSession {
             namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
             name: key.name.to_string(),
@@ -258,21 +244,12 @@ impl AgentSessions for GatewayLine {
 }
 
 impl ProbeClient for Net {
-    fn send<'a>(
-        &'a self,
-        question: &'a ProbeRequest,
-    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
+    fn send<'a>(&'a self, question: &'a ProbeRequest) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         Box::pin(async move {
             sleep(LATENCY).await;
             let idle = timeout(question.timeout, self.wait_idle()).await;
             idle.map_err(|_| ProbeError::TimedOut)?;
-            let server = self
-                .0
-                .lock()
-                .unwrap()
-                .gateways
-                .get(&question.listen)
-                .cloned();
+            let server = self.0.lock().unwrap().gateways.get(&question.listen).cloned();
             let server = server.ok_or(ProbeError::Unreachable)?;
             let request = aplomb_tunnel_operator::build_request(question, question.timeout)?;
             let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 250), 40_000));

@@ -55,16 +55,12 @@ fn a_private_network_is_closed_until_the_class_opens_it() {
         create_proxy(&lab, "kubelet", "inside", "http://10.7.0.5:10250").await;
         create_proxy(&lab, "far", "inside", "http://8.8.8.8:10250").await;
         lab.wait_ready("public", seconds(10)).await;
-        until(
-            seconds(10),
-            "the status of each names its refused backend",
-            || {
-                is_closed(&lab, "web", "inside")
-                    && is_closed(&lab, "other", "aplomb")
-                    && is_closed(&lab, "kubelet", "inside")
-                    && is_closed(&lab, "far", "inside")
-            },
-        )
+        until(seconds(10), "the status of each names its refused backend", || {
+            is_closed(&lab, "web", "inside")
+                && is_closed(&lab, "other", "aplomb")
+                && is_closed(&lab, "kubelet", "inside")
+                && is_closed(&lab, "far", "inside")
+        })
         .await;
         set_networks(&lab, "inside", json!(["10.7.0.0/16"])).await;
         lab.wait_ready("web", seconds(15)).await;
@@ -112,16 +108,11 @@ fn an_unreachable_backend_is_not_reported_as_a_gateway_failure() {
         create_proxy(&lab, "quick", "aplomb", &format!("http://{DEAD}80")).await;
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let patch = Patch::Merge(json!({ "spec": { "proofInterval": "2s" } }));
-        let patched = proxies
-            .patch("quick", &PatchParams::default(), &patch)
-            .await;
+        let patched = proxies.patch("quick", &PatchParams::default(), &patch).await;
         patched.expect("patch succeeds");
         for name in ["web", "quick"] {
             let ready = || lab.proxy_condition(name, "Ready");
-            let named = || {
-                ready().reason == "OriginUnreachable"
-                    && ready().message.contains("the backend of rule 0")
-            };
+            let named = || ready().reason == "OriginUnreachable" && ready().message.contains("the backend of rule 0");
             until(seconds(10), "its backend is named", named).await;
             assert_throughout(seconds(15), "nothing else is blamed", named).await;
         }

@@ -52,18 +52,15 @@ impl Operator {
             let name = process.name().to_owned();
             run(process.plain_client(), name, leader_elect, parts)
         });
-        Self {
-            component,
-            telemetry,
-        }
+        Self { component, telemetry }
     }
 
     /// Reconciles of a controller so far.
     pub fn passes(&self, controller: &str) -> f64 {
         let metrics = self.telemetry.text();
-        let total = metrics.lines().filter(|line| {
-            line.starts_with("controller_runtime_reconcile_total{") && line.contains(controller)
-        });
+        let total = metrics
+            .lines()
+            .filter(|line| line.starts_with("controller_runtime_reconcile_total{") && line.contains(controller));
         total
             .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
             .sum()
@@ -80,20 +77,14 @@ pub async fn run(client: Client, identity: String, leader_elect: bool, parts: Tu
         ..TunnelSettings::default()
     };
     let engine = aplomb_tunnel_operator::operator(client, &settings, parts);
-    engine
-        .run(pending())
-        .await
-        .expect("it runs until it is stopped");
+    engine.run(pending()).await.expect("it runs until it is stopped");
 }
 
 /// Sends probes through the simulated network; each one is an effect of the process.
 struct EffectProbeClient(Process, Net);
 
 impl ProbeClient for EffectProbeClient {
-    fn send<'a>(
-        &'a self,
-        question: &'a ProbeRequest,
-    ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
+    fn send<'a>(&'a self, question: &'a ProbeRequest) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         let what = format!("prove {} rule {}", question.hostname, question.rule);
         Box::pin(async move { self.0.effect(&what, self.1.send(question)).await })
     }

@@ -55,18 +55,12 @@ where
         + Serialize
         + std::fmt::Debug,
 {
-    let object = api::<K>(client)
-        .get("web")
-        .await
-        .expect("the object exists");
+    let object = api::<K>(client).get("web").await.expect("the object exists");
     serde_json::to_value(object).expect("the object is JSON")
 }
 
 async fn operator_fields(client: &Client) -> OperatorFields {
-    let (gateway, route) = (
-        read::<Gateway>(client).await,
-        read::<HttpRoute>(client).await,
-    );
+    let (gateway, route) = (read::<Gateway>(client).await, read::<HttpRoute>(client).await);
     let slice = read::<EndpointSlice>(client).await;
     OperatorFields {
         listeners: gateway["spec"]["listeners"].clone(),
@@ -94,17 +88,14 @@ async fn overwrite_fields(client: &Client, wanted: &OperatorFields, number: u64)
             patched.map(drop)
         }
         1 => {
-            let patch =
-                Patch::Merge(json!({ "metadata": mark, "spec": { "hostnames": [elsewhere] } }));
+            let patch = Patch::Merge(json!({ "metadata": mark, "spec": { "hostnames": [elsewhere] } }));
             let patched = api::<HttpRoute>(client).patch("web", &params, &patch).await;
             patched.map(drop)
         }
         _ => {
             let endpoints = json!([{ "addresses": [elsewhere] }]);
             let patch = Patch::Merge(json!({ "metadata": mark, "endpoints": endpoints }));
-            let patched = api::<EndpointSlice>(client)
-                .patch("web", &params, &patch)
-                .await;
+            let patched = api::<EndpointSlice>(client).patch("web", &params, &patch).await;
             patched.map(drop)
         }
     };
@@ -134,11 +125,7 @@ async fn run_duel(plant: TunnelSystem, time: Duration) -> DuelCost {
         }
         let converged = ended.elapsed();
         sleep(seconds(2)).await;
-        assert_eq!(
-            operator_fields(&user).await,
-            wanted,
-            "the fields stay restored"
-        );
+        assert_eq!(operator_fields(&user).await, wanted, "the fields stay restored");
         assert_own_fields_kept(&user, writes).await;
         (writes, converged)
     };

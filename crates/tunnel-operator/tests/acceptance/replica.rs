@@ -24,9 +24,7 @@ pub struct Replica {
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
         let (words, told) = watch::channel(json!({}));
-        let component = lab
-            .cluster
-            .start(name, move |process| run(process, told.clone()));
+        let component = lab.cluster.start(name, move |process| run(process, told.clone()));
         Self {
             component,
             fields: words,

@@ -91,11 +91,7 @@ fn the_record_of_a_dead_gateway_is_deleted_after_the_retention() {
         sleep(seconds(3_600)).await;
         dead.component.freeze();
         sleep(seconds(600)).await;
-        assert_eq!(
-            names().await,
-            ["alive", "dead"],
-            "the dead gateway is still visible"
-        );
+        assert_eq!(names().await, ["alive", "dead"], "the dead gateway is still visible");
         sleep(seconds(30)).await;
         assert_eq!(names().await, ["alive"]);
         sleep(seconds(3_600)).await;

@@ -93,10 +93,7 @@ where
     T: Send + 'static,
 {
     lab::on_box(seed, |lab: Lab| async move {
-        let (client, faults) = (
-            lab.cluster.plain_client("operator"),
-            lab.cluster.faults("operator"),
-        );
+        let (client, faults) = (lab.cluster.plain_client("operator"), lab.cluster.faults("operator"));
         scenario(TunnelSystem::new(lab.user(), client, faults)).await
     })
 }
@@ -114,10 +111,7 @@ where
     runtime.block_on(async {
         let plane = ControlPlane::start(Options::with_garbage_collection()).await;
         let plane = plane.expect("the control plane starts");
-        let user = plane
-            .client()
-            .await
-            .expect("the control plane has a client");
+        let user = plane.client().await.expect("the control plane has a client");
         install(&user).await;
         let faults = Faults::new("operator", &Trace::new());
         let client = faults.plain_client(&user);

@@ -26,8 +26,7 @@ impl Victim {
         let (lab, service) = (Lab::start().await, Service::start(SECRET).await);
         let address = service.address.to_string();
         let agent = lab.start_agent(VICTIM, "laptop", 1, &[&address]);
-        lab.create_tunnel(VICTIM, "web", &backend(&address, "laptop"))
-            .await;
+        lab.create_tunnel(VICTIM, "web", &backend(&address, "laptop")).await;
         lab.wait_ready(VICTIM, "web", "Proven").await;
         let socket = upgrade(lab.listener, &hostname("web")).await.unwrap();
         Self {
@@ -45,10 +44,7 @@ impl Victim {
         assert_eq!(got.status, 200, "{got:?}");
         assert!(echoes(&mut self.socket).await, "an open connection broke");
         let ready = self.lab.condition(VICTIM, "web", "Ready").await;
-        assert!(
-            ready.as_ref().is_some_and(|it| it.status == "True"),
-            "{ready:?}"
-        );
+        assert!(ready.as_ref().is_some_and(|it| it.status == "True"), "{ready:?}");
     }
 
     /// Asserts that a tunnel to it through another Connector is refused and does not serve.
@@ -80,10 +76,7 @@ async fn copied_details_publish_nothing_under_another_name() {
     {
         let tunnel = format!("theft-{round}");
         victim.lab.create_connector(namespace, name).await;
-        victim
-            .lab
-            .copy_details(namespace, name, &victim.details)
-            .await;
+        victim.lab.copy_details(namespace, name, &victim.details).await;
         victim
             .lab
             .create_tunnel(namespace, &tunnel, &backend(address, name))
@@ -103,18 +96,12 @@ async fn a_working_tunnel_is_refused_once_its_connector_copies_details() {
     let lab = &victim.lab;
     // In production, this address refers to a different machine for each agent.
     let agent = lab.start_agent(ATTACKER, "laptop", 2, &[&address.to_string()]);
-    lab.create_tunnel(ATTACKER, "theft", &backend(address, "laptop"))
-        .await;
+    lab.create_tunnel(ATTACKER, "theft", &backend(address, "laptop")).await;
     lab.wait_ready(ATTACKER, "theft", "Proven").await;
     lab.copy_details(ATTACKER, "laptop", &victim.details).await;
-    let ended = agent
-        .wait_ended()
-        .await
-        .expect_err("the agent was replaced");
+    let ended = agent.wait_ended().await.expect_err("the agent was replaced");
     assert!(ended.to_string().contains("was taken over"), "{ended}");
-    victim
-        .assert_not_published(ATTACKER, "theft", "laptop")
-        .await;
+    victim.assert_not_published(ATTACKER, "theft", "laptop").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,26 +115,17 @@ async fn a_recreated_connector_is_served_once_its_agent_registers_again() {
         ..
     } = victim;
     let connectors = lab.connectors(VICTIM);
-    connectors
-        .delete("laptop", &Default::default())
-        .await
-        .unwrap();
+    connectors.delete("laptop", &Default::default()).await.unwrap();
     lab.create_connector(VICTIM, "laptop").await;
     lab.copy_details(VICTIM, "laptop", &details).await;
-    let ended = agent
-        .wait_ended()
-        .await
-        .expect_err("its Connector was deleted");
+    let ended = agent.wait_ended().await.expect_err("its Connector was deleted");
     assert!(ended.to_string().contains("was deleted"), "{ended}");
     let got = get(lab.listener, &hostname("web")).await;
     assert_ne!(got.status, 200, "{got:?}");
     let address = service.address.to_string();
     let mut agent = lab.start_agent(VICTIM, "laptop", 1, &[&address]);
     let served = async || get(lab.listener, &hostname("web")).await.status == 200;
-    crate::lab::until("the tunnel is served again", async || {
-        served().await.then_some(())
-    })
-    .await;
+    crate::lab::until("the tunnel is served again", async || served().await.then_some(())).await;
     lab.wait_ready(VICTIM, "web", "Proven").await;
     sleep(Duration::from_millis(500)).await;
     assert!(agent.events("refused").is_empty());

@@ -18,20 +18,13 @@ fn https(host: &str) -> Value {
 /// Waits until the conditions of a tunnel name the flag that its agent lacks.
 async fn wait_flag_named(lab: &Lab, tunnel: &str, target: &str) {
     let ready = lab.wait_ready(VICTIM, tunnel, "OriginNotExposed").await;
-    let expected = format!(
-        "OriginNotExposed: agent \"laptop\" does not expose {target}; restart it with --expose {target}"
-    );
+    let expected =
+        format!("OriginNotExposed: agent \"laptop\" does not expose {target}; restart it with --expose {target}");
     assert_eq!(format!("{}: {}", ready.reason, ready.message), expected);
     let origin = lab.condition(VICTIM, tunnel, "OriginReachable").await;
     let origin = origin.expect("the condition is set");
-    assert_eq!(
-        (origin.status, origin.message),
-        ("False".to_owned(), ready.message)
-    );
-    assert!(
-        target.parse::<ExposedTarget>().is_ok(),
-        "--expose accepts {target}"
-    );
+    assert_eq!((origin.status, origin.message), ("False".to_owned(), ready.message));
+    assert!(target.parse::<ExposedTarget>().is_ok(), "--expose accepts {target}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,11 +35,7 @@ async fn a_service_that_is_not_exposed_is_named_with_the_flag_to_add() {
     let tunnels = [
         ("v4", backend("127.0.0.1:9", "laptop"), "127.0.0.1:9"),
         ("v6", backend("[::1]:80", "laptop"), "[::1]:80"),
-        (
-            "name",
-            backend("localhost:3000", "laptop"),
-            "localhost:3000",
-        ),
+        ("name", backend("localhost:3000", "laptop"), "localhost:3000"),
         ("bare", backend("printer", "laptop"), "printer:80"),
         ("tls", https("127.0.0.1:8443"), "127.0.0.1:8443"),
         ("tls6", https("[2001:db8::7]"), "[2001:db8::7]:443"),
@@ -80,8 +69,5 @@ async fn the_flag_is_named_where_gateways_send_no_headers() {
         .await;
     wait_flag_named(&lab, "hidden", "127.0.0.1:9").await;
     let got = get(lab.listener, &hostname("hidden")).await;
-    assert!(
-        got.status == 403 && !got.text.contains("x-aplomb"),
-        "{got:?}"
-    );
+    assert!(got.status == 403 && !got.text.contains("x-aplomb"), "{got:?}");
 }

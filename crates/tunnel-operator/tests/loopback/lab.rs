@@ -28,8 +28,7 @@ pub const VICTIM: &str = "team-a";
 /// The namespace of a tenant who can read a Connector there.
 pub const ATTACKER: &str = "mallory";
 const TIMEOUT: Duration = Duration::from_secs(60);
-const LOOPBACK: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// A cluster with an operator and one gateway.
 pub struct Lab {
@@ -110,10 +109,7 @@ impl Lab {
         let connector = object("Connector", name, &json!({}));
         let connector = serde_json::from_value(connector).unwrap();
         let connectors = self.connectors(namespace);
-        connectors
-            .create(&PostParams::default(), &connector)
-            .await
-            .unwrap();
+        connectors.create(&PostParams::default(), &connector).await.unwrap();
     }
 
     /// The connection details of a Connector.
@@ -142,10 +138,7 @@ impl Lab {
         });
         let proxy = serde_json::from_value(object("HTTPProxy", name, &spec)).unwrap();
         let proxies = self.proxies(namespace);
-        proxies
-            .create(&PostParams::default(), &proxy)
-            .await
-            .unwrap();
+        proxies.create(&PostParams::default(), &proxy).await.unwrap();
     }
 
     /// Starts the agent of a Connector.

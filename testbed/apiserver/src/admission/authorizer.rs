@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use aplomb_apimachinery::names;
+use aplomb_apimachinery::validation;
 use aplomb_cel::{Host, Outcome, Val};
 
 use super::request::Request;
-use crate::auth::rbac::{self, Attributes, Decision};
+use crate::auth::rbac::{self, Attributes, AuthorizationDecision};
 use crate::call::User;
 use crate::server::ApiServer;
 
@@ -25,7 +25,7 @@ enum Step {
     Group(String),
     Resource(Attributes),
     Path(String),
-    Answered(Decision),
+    Answered(AuthorizationDecision),
 }
 
 /// The authorizer of a request.
@@ -50,10 +50,7 @@ pub(super) fn of(server: &ApiServer, request: &Request<'_>) -> Val {
 
 impl Question {
     fn step(&self, step: Step) -> Val {
-        Val::Host(Arc::new(Self {
-            step,
-            ..self.clone()
-        }))
+        Val::Host(Arc::new(Self { step, ..self.clone() }))
     }
 
     fn decide(&self, asked: &Attributes, verb: &str) -> Val {
@@ -66,10 +63,10 @@ impl Question {
     }
 
     fn service_account(&self, namespace: &str, name: &str) -> Outcome {
-        if !names::dns_subdomain(name).is_empty() {
+        if !validation::dns_subdomain(name, false).is_empty() {
             return Err("Invalid service account name".to_owned());
         }
-        if !names::dns_label(namespace).is_empty() {
+        if !validation::dns_label(namespace, false).is_empty() {
             return Err("Invalid service account namespace".to_owned());
         }
         let everybody = "system:serviceaccounts";
@@ -88,9 +85,7 @@ impl Question {
 
     fn start(&self, method: &str, said: &[&str]) -> Option<Outcome> {
         match (method, said) {
-            ("path", [path]) if path.trim().is_empty() => {
-                Some(Err("path must not be empty".to_owned()))
-            }
+            ("path", [path]) if path.trim().is_empty() => Some(Err("path must not be empty".to_owned())),
             ("path", [path]) => Some(Ok(self.step(Step::Path((*path).to_owned())))),
             ("group", [group]) => Some(Ok(self.step(Step::Group((*group).to_owned())))),
             ("serviceAccount", [namespace, name]) => Some(self.service_account(namespace, name)),
@@ -126,9 +121,7 @@ impl Host for Question {
 
     fn field(&self, name: &str) -> Option<Outcome> {
         match &self.step {
-            Step::Start(Some(asked)) if name == "requestResource" => {
-                Some(Ok(self.step(Step::Resource(asked.clone()))))
-            }
+            Step::Start(Some(asked)) if name == "requestResource" => Some(Ok(self.step(Step::Resource(asked.clone())))),
             _ => None,
         }
     }

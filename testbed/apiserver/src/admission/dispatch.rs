@@ -25,11 +25,7 @@ struct Refusal<'a> {
 }
 
 /// Asks every policy; the first refusal is the answer.
-pub(super) fn dispatch(
-    server: &ApiServer,
-    request: &Request<'_>,
-    hooks: &[Hook],
-) -> Result<(), ApiError> {
+pub(super) fn dispatch(server: &ApiServer, request: &Request<'_>, hooks: &[Hook]) -> Result<(), ApiError> {
     let mut refusals = Vec::new();
     for hook in hooks {
         if let Err(why) = ask(server, request, hook, &mut refusals) {
@@ -43,17 +39,8 @@ pub(super) fn dispatch(
 }
 
 /// What is wrong with the policy or the binding itself refuses, unless failures are ignored.
-fn configuration<'a>(
-    policy: &'a Policy,
-    binding: Option<&'a Binding>,
-    why: &str,
-    refusals: &mut Vec<Refusal<'a>>,
-) {
-    let what = if binding.is_some() {
-        "binding"
-    } else {
-        "policy"
-    };
+fn configuration<'a>(policy: &'a Policy, binding: Option<&'a Binding>, why: &str, refusals: &mut Vec<Refusal<'a>>) {
+    let what = if binding.is_some() { "binding" } else { "policy" };
     if policy.fails {
         refusals.push(Refusal {
             policy,
@@ -144,11 +131,7 @@ fn act<'a>(
     denial: &Denial,
     refusals: &mut Vec<Refusal<'a>>,
 ) {
-    let Denial {
-        index,
-        message,
-        reason,
-    } = denial;
+    let Denial { index, message, reason } = denial;
     let notes = &request.call.notes;
     for action in &binding.actions {
         match action.as_str() {

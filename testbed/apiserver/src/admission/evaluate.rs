@@ -79,10 +79,7 @@ pub(super) fn evaluate(policy: &Policy, input: &Input) -> Verdict {
         Err(message) => return Verdict::failed(policy, message),
     };
     match annotations(policy, input) {
-        Ok(annotations) => Verdict {
-            denials,
-            annotations,
-        },
+        Ok(annotations) => Verdict { denials, annotations },
         Err(message) => Verdict::failed(policy, message),
     }
 }
@@ -117,9 +114,7 @@ impl Round {
         };
         let (outcome, cost) = expression.evaluate(self.variables.scope());
         let cost = cost.saturating_add(self.variables.take_cost());
-        *budget = budget
-            .checked_sub(cost)
-            .ok_or_else(|| OUT_OF_BUDGET.to_owned())?;
+        *budget = budget.checked_sub(cost).ok_or_else(|| OUT_OF_BUDGET.to_owned())?;
         let source = &program.source;
         Ok(outcome.map_err(|why| format!("expression '{source}' resulted in error: {why}")))
     }
@@ -137,9 +132,7 @@ fn conditions_hold(policy: &Policy, input: &Input) -> Result<bool, String> {
             Err(message) => return Err(message),
         }
     }
-    let decided = outcomes
-        .iter()
-        .any(|outcome| matches!(outcome, Ok(Val::Bool(false))));
+    let decided = outcomes.iter().any(|outcome| matches!(outcome, Ok(Val::Bool(false))));
     let errors: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
     match errors.as_slice() {
         _ if decided => Ok(false),
@@ -216,8 +209,7 @@ fn messages(
 
 /// The message expression if it gives a usable text, else the message, else the expression.
 fn message(validation: &Validation, said: Option<&str>) -> String {
-    let usable =
-        |text: &&str| !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n');
+    let usable = |text: &&str| !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n');
     match (said.filter(usable), validation.message.trim()) {
         (Some(said), _) => said.to_owned(),
         (None, "") => format!("failed expression: {}", validation.program.source.trim()),
@@ -252,11 +244,6 @@ fn visible_namespace(namespace: &Value) -> Value {
         return Value::Null;
     }
     let mut metadata = object::metadata(namespace).cloned().unwrap_or_default();
-    metadata.retain(|member, _| {
-        !matches!(
-            member.as_str(),
-            "managedFields" | "ownerReferences" | "selfLink"
-        )
-    });
+    metadata.retain(|member, _| !matches!(member.as_str(), "managedFields" | "ownerReferences" | "selfLink"));
     json!({ "metadata": metadata, "spec": namespace["spec"], "status": namespace["status"] })
 }

@@ -24,11 +24,7 @@ pub(super) struct Matched {
 ///
 /// # Errors
 /// Why that cannot be told.
-pub(super) fn matches(
-    server: &ApiServer,
-    request: &Request<'_>,
-    criteria: &Value,
-) -> Result<Option<Matched>, String> {
+pub(super) fn matches(server: &ApiServer, request: &Request<'_>, criteria: &Value) -> Result<Option<Matched>, String> {
     let in_namespace = namespace_selected(server, request, &criteria["namespaceSelector"]);
     if in_namespace == Ok(false) || !object_selected(request, &criteria["objectSelector"]) {
         return Ok(None);
@@ -69,20 +65,14 @@ fn labels(object: &Value) -> &Value {
     object.pointer("/metadata/labels").unwrap_or(&Value::Null)
 }
 
-fn namespace_selected(
-    server: &ApiServer,
-    request: &Request<'_>,
-    selector: &Value,
-) -> Result<bool, String> {
+fn namespace_selected(server: &ApiServer, request: &Request<'_>, selector: &Value) -> Result<bool, String> {
     let name = request.namespace();
     let of_namespaces = request.call.resource.plural == "namespaces";
     if is_everything(selector) || (name.is_empty() && !of_namespaces) {
         return Ok(true);
     }
     let itself = of_namespaces && request.subresource.is_empty();
-    if let (true, Some(object), Operation::Create | Operation::Update) =
-        (itself, request.object, request.operation)
-    {
+    if let (true, Some(object), Operation::Create | Operation::Update) = (itself, request.object, request.operation) {
         return Ok(kinds::selects(selector, labels(object)));
     }
     match server.get("", "namespaces", "", name) {
@@ -103,17 +93,11 @@ fn object_selected(request: &Request<'_>, selector: &Value) -> bool {
 }
 
 /// The first rule that fits the request, or an equivalent of it unless only exact ones count.
-fn matched_by(
-    server: &ApiServer,
-    request: &Request<'_>,
-    rules: &Value,
-    criteria: &Value,
-) -> Option<Matched> {
+fn matched_by(server: &ApiServer, request: &Request<'_>, rules: &Value, criteria: &Value) -> Option<Matched> {
     let rules = rules.as_array().filter(|rules| !rules.is_empty())?;
     let requested = request.resource();
-    let fits = |rule: &&Value, resource: &Triple| {
-        rule_matches(rule, resource, request) && names_match(rule, request.name)
-    };
+    let fits =
+        |rule: &&Value, resource: &Triple| rule_matches(rule, resource, request) && names_match(rule, request.name);
     if rules.iter().any(|rule| fits(&rule, &requested)) {
         return Some(as_requested(request));
     }
@@ -145,18 +129,13 @@ fn as_equivalent(request: &Request<'_>, other: &Arc<Resource>) -> Matched {
 /// The other versions in which the same objects are served.
 fn equivalents(server: &ApiServer, resource: &Resource) -> Vec<Arc<Resource>> {
     let same = |other: &Arc<Resource>| {
-        other.storage == resource.storage
-            && (&other.group, &other.version) != (&resource.group, &resource.version)
+        other.storage == resource.storage && (&other.group, &other.version) != (&resource.group, &resource.version)
     };
     server.resources().into_iter().filter(same).collect()
 }
 
 fn listed<'a>(rule: &'a Value, member: &str) -> impl Iterator<Item = &'a str> {
-    rule[member]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
+    rule[member].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn names_match(rule: &Value, name: &str) -> bool {
@@ -165,8 +144,7 @@ fn names_match(rule: &Value, name: &str) -> bool {
 }
 
 fn rule_matches(rule: &Value, resource: &Triple, request: &Request<'_>) -> bool {
-    let any =
-        |member: &str, wanted: &str| listed(rule, member).any(|item| item == "*" || item == wanted);
+    let any = |member: &str, wanted: &str| listed(rule, member).any(|item| item == "*" || item == wanted);
     let (group, version, plural) = resource;
     let is_namespace = (group.as_str(), plural.as_str()) == ("", "namespaces");
     let in_scope = match rule["scope"].as_str() {

@@ -41,9 +41,7 @@ pub(super) fn check(server: &ApiServer, request: &Request<'_>) -> Result<(), Api
 
 fn references(object: Option<&Value>) -> &[Value] {
     let references = object.and_then(|it| it.pointer("/metadata/ownerReferences"));
-    references
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    references.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// References that hold up their owner's deletion and did not before.
@@ -81,15 +79,8 @@ fn may_delete(server: &ApiServer, request: &Request<'_>) -> Result<(), ApiError>
     Err(refusal(request, why))
 }
 
-fn may_finalize(
-    server: &ApiServer,
-    request: &Request<'_>,
-    reference: &Value,
-) -> Result<(), ApiError> {
-    let (version, kind) = (
-        object::text(reference, "apiVersion"),
-        object::text(reference, "kind"),
-    );
+fn may_finalize(server: &ApiServer, request: &Request<'_>, reference: &Value) -> Result<(), ApiError> {
+    let (version, kind) = (object::text(reference, "apiVersion"), object::text(reference, "kind"));
     let Some(owner) = server.resource_of_kind(version, kind) else {
         let (shown_kind, shown_version) = (go_quote(kind), go_quote(version));
         let why = format!(
@@ -99,11 +90,7 @@ fn may_finalize(
         );
         return Err(refusal(request, &why));
     };
-    let namespace = if owner.namespaced {
-        request.namespace()
-    } else {
-        ""
-    };
+    let namespace = if owner.namespaced { request.namespace() } else { "" };
     let name = object::text(reference, "name");
     let asked = finalizers(&owner.group, &owner.plural, name, namespace);
     if allows(server, request, &asked) {
@@ -153,9 +140,7 @@ mod tests {
 
     /// As somebody the authorizer allows nothing: these calls are past authorization.
     async fn write(server: &ApiServer, verb: Verb, body: &Value) -> Result<(), ApiError> {
-        let resource = server
-            .resource("", "v1", "configmaps")
-            .expect("it is served");
+        let resource = server.resource("", "v1", "configmaps").expect("it is served");
         let mut call = Call::new(verb, resource).namespace("default");
         if verb == Verb::Patch {
             call = call.name("child").patch(PatchType::Merge);

@@ -14,16 +14,11 @@ use crate::server::ApiServer;
 ///
 /// # Errors
 /// The kind is not served.
-pub(super) fn resource(
-    server: &ApiServer,
-    policy: &Policy,
-) -> Result<Option<Arc<Resource>>, String> {
+pub(super) fn resource(server: &ApiServer, policy: &Policy) -> Result<Option<Arc<Resource>>, String> {
     let Some((api_version, kind)) = &policy.param_kind else {
         return Ok(None);
     };
-    let (group, version) = api_version
-        .split_once('/')
-        .unwrap_or(("", api_version.as_str()));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version.as_str()));
     match server.resource_of_kind(api_version, kind) {
         Some(resource) => Ok(Some(resource)),
         None => Err(format!(
@@ -61,23 +56,16 @@ pub(super) fn collect(
     Ok(found)
 }
 
-fn place<'a>(
-    resource: &Resource,
-    wanted: &'a Value,
-    namespace: &'a str,
-) -> Result<&'a str, String> {
+fn place<'a>(resource: &Resource, wanted: &'a Value, namespace: &'a str) -> Result<&'a str, String> {
     let stated = object::text(wanted, "namespace");
     match (resource.namespaced, stated, namespace) {
-        (true, "", "") => Err(
-            "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-                .to_owned(),
-        ),
+        (true, "", "") => {
+            Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".to_owned())
+        }
         (true, "", namespace) => Ok(namespace),
         (true, stated, _) => Ok(stated),
         (false, "", _) => Ok(""),
-        (false, ..) => Err(
-            "paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned(),
-        ),
+        (false, ..) => Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned()),
     }
 }
 

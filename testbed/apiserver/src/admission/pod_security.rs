@@ -84,11 +84,7 @@ fn check_pod(server: &ApiServer, request: &Request<'_>, pod: &Value) -> Result<(
 }
 
 /// What makes Pods is never refused: the Pods will be.
-fn check_template(
-    server: &ApiServer,
-    request: &Request<'_>,
-    template: &Value,
-) -> Result<(), ApiError> {
+fn check_template(server: &ApiServer, request: &Request<'_>, template: &Value) -> Result<(), ApiError> {
     if !request.subresource.is_empty() || template.is_null() {
         return Ok(());
     }
@@ -113,11 +109,7 @@ fn asked_for(server: &ApiServer, request: &Request<'_>) -> (Policy, Vec<FieldErr
 fn note_audit(request: &Request<'_>, policy: &Policy, errors: &[FieldError], pod: &Pod<'_>) {
     if !errors.is_empty() {
         let errors = together(errors);
-        annotate(
-            request,
-            "error",
-            format!("Failed to parse policy: {errors}"),
-        );
+        annotate(request, "error", format!("Failed to parse policy: {errors}"));
     }
     if let Some(violation) = would_violate(policy.audit, pod) {
         annotate(request, "audit-violations", violation);

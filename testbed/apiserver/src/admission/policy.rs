@@ -111,10 +111,7 @@ impl Policy {
                 .map(|item| program(text(item, "expression"), Wanted::Bool, true))
                 .collect(),
             validations: items(spec, "validations").iter().map(validation).collect(),
-            annotations: items(spec, "auditAnnotations")
-                .iter()
-                .map(annotation)
-                .collect(),
+            annotations: items(spec, "auditAnnotations").iter().map(annotation).collect(),
             variables: Arc::new(variables),
             param_kind,
         }

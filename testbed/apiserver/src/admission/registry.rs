@@ -9,7 +9,7 @@ use aplomb_apimachinery::object;
 use super::GROUP;
 use super::policy::{Binding, Hook, Policy};
 use crate::server::ApiServer;
-use crate::store::Change;
+use crate::storage::Change;
 
 const POLICIES: &str = "validatingadmissionpolicies";
 const BINDINGS: &str = "validatingadmissionpolicybindings";

@@ -117,10 +117,7 @@ impl<'a> Request<'a> {
             return self.name;
         }
         let object = self.object.unwrap_or(&Value::Null);
-        match (
-            object::name(object),
-            object::meta_str(object, "generateName"),
-        ) {
+        match (object::name(object), object::meta_str(object, "generateName")) {
             ("", "") => "Unknown",
             ("", prefix) => prefix,
             (name, _) => name,
@@ -130,7 +127,8 @@ impl<'a> Request<'a> {
     /// The variable `request`, for a policy that matched the request as `resource` and `kind`.
     pub(super) fn variable(&self, resource: &Triple, kind: &Triple) -> Value {
         let gvk = |(group, version, kind): &Triple| json!({ "group": group, "version": version, "kind": kind });
-        let gvr = |(group, version, resource): &Triple| json!({ "group": group, "version": version, "resource": resource });
+        let gvr =
+            |(group, version, resource): &Triple| json!({ "group": group, "version": version, "resource": resource });
         let mut request = json!({
             "kind": gvk(kind),
             "resource": gvr(resource),
@@ -204,10 +202,7 @@ impl<'a> Request<'a> {
         if let Some(orphan) = delete.orphan_dependents {
             shown["orphanDependents"] = orphan.into();
         }
-        for (member, stated) in [
-            ("uid", &delete.uid),
-            ("resourceVersion", &delete.resource_version),
-        ] {
+        for (member, stated) in [("uid", &delete.uid), ("resourceVersion", &delete.resource_version)] {
             if let Some(stated) = stated {
                 shown["preconditions"][member] = stated.as_str().into();
             }

@@ -64,11 +64,7 @@ impl Host for Variables {
 
     fn field(&self, name: &str) -> Option<Outcome> {
         // A later declaration of a name replaces an earlier one.
-        let variable = self
-            .declared
-            .iter()
-            .rev()
-            .find(|known| known.name == name)?;
+        let variable = self.declared.iter().rev().find(|known| known.name == name)?;
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known().get(name).cloned();
         Some(found.unwrap_or_else(|| {

@@ -33,20 +33,10 @@ pub(crate) struct Validity {
 }
 
 /// What a token of an account says.
-pub(crate) fn claims(
-    account: &Value,
-    bound: &Bound<'_>,
-    audiences: &Value,
-    validity: Validity,
-    id: &str,
-) -> Value {
+pub(crate) fn claims(account: &Value, bound: &Bound<'_>, audiences: &Value, validity: Validity, id: &str) -> Value {
     let (namespace, name) = (object::namespace(account), object::name(account));
     let mut private = json!({ "namespace": namespace, "serviceaccount": reference(account) });
-    for (member, object) in [
-        ("pod", bound.pod),
-        ("secret", bound.secret),
-        ("node", bound.node),
-    ] {
+    for (member, object) in [("pod", bound.pod), ("secret", bound.secret), ("node", bound.node)] {
         if let Some(object) = object {
             private[member] = reference(object);
         }
@@ -79,11 +69,7 @@ fn reference(object: &Value) -> Value {
 ///
 /// # Errors
 /// 401 for a bearer token that is nobody's.
-pub fn authenticate(
-    server: &ApiServer,
-    tokens: &Tokens,
-    authorization: &str,
-) -> Result<User, ApiError> {
+pub fn authenticate(server: &ApiServer, tokens: &Tokens, authorization: &str) -> Result<User, ApiError> {
     let known = tokens.authenticate(authorization);
     let (Err(_), Some(token)) = (&known, tokens::bearer(authorization)) else {
         return known;
@@ -96,20 +82,12 @@ pub fn authenticate(
 
 /// The account a token stands for and the audiences it is good for among `wanted`; `None` when it
 /// is no token of an account at all.
-pub(crate) fn account(
-    server: &ApiServer,
-    token: &str,
-    wanted: &[&str],
-) -> Option<Result<(User, Vec<String>), String>> {
+pub(crate) fn account(server: &ApiServer, token: &str, wanted: &[&str]) -> Option<Result<(User, Vec<String>), String>> {
     let claims = server.signer().claims(token)?;
     Some(judge(server, &claims, wanted))
 }
 
-fn judge(
-    server: &ApiServer,
-    claims: &Value,
-    wanted: &[&str],
-) -> Result<(User, Vec<String>), String> {
+fn judge(server: &ApiServer, claims: &Value, wanted: &[&str]) -> Result<(User, Vec<String>), String> {
     let stated: Vec<&str> = claims["aud"]
         .as_array()
         .map(|all| all.iter().filter_map(Value::as_str).collect())
@@ -153,12 +131,7 @@ fn check_time(claims: &Value, now: i64) -> Result<(), String> {
 fn check_objects(server: &ApiServer, private: &Value) -> Result<(), String> {
     let namespace = object::text(private, "namespace");
     let kinds = [
-        (
-            "serviceaccount",
-            "serviceaccounts",
-            namespace,
-            "service account",
-        ),
+        ("serviceaccount", "serviceaccounts", namespace, "service account"),
         ("pod", "pods", namespace, "pod"),
         ("secret", "secrets", namespace, "secret"),
         ("node", "nodes", "", "node"),
@@ -172,18 +145,13 @@ fn check_objects(server: &ApiServer, private: &Value) -> Result<(), String> {
         let name = object::text(claimed, "name");
         let Some(found) = server.get("", plural, namespace, name) else {
             return Err(match member {
-                "serviceaccount" => format!(
-                    "{plural} {} not found",
-                    aplomb_apimachinery::field::go_quote(name)
-                ),
+                "serviceaccount" => format!("{plural} {} not found", aplomb_apimachinery::field::go_quote(name)),
                 _ => "service account token has been invalidated".into(),
             });
         };
         let (stated, uid) = (object::text(claimed, "uid"), object::uid(&found));
         if stated != uid {
-            return Err(format!(
-                "{word} UID ({uid}) does not match claim ({stated})"
-            ));
+            return Err(format!("{word} UID ({uid}) does not match claim ({stated})"));
         }
     }
     Ok(())
@@ -219,7 +187,7 @@ fn user(claims: &Value) -> User {
 mod tests {
     use super::*;
     use crate::call::{Call, Outcome, Verb};
-    use crate::subresource::{self, Sub};
+    use crate::subresource::{self, Subresource};
 
     async fn called(server: &ApiServer, verb: Verb, name: &str) -> Value {
         let accounts = server.resource("", "v1", "serviceaccounts");
@@ -238,7 +206,7 @@ mod tests {
             .namespace("default")
             .name("robot")
             .body(&json!({ "spec": { "expirationSeconds": 600 } }));
-        match subresource::handle(server, Sub::Token, call).await {
+        match subresource::handle(server, Subresource::Token, call).await {
             Ok(Outcome::Object { object, .. }) => {
                 let token = object.pointer("/status/token").and_then(Value::as_str);
                 token.expect("a token").to_owned()

@@ -37,9 +37,7 @@ pub async fn check(server: &ApiServer, call: &Call) -> Result<(), ApiError> {
         return Ok(());
     }
     let granted = match plural.as_str() {
-        "roles" | "clusterroles" if !may(server, call, "escalate", plural, &object) => {
-            Rule::of_role(&object)
-        }
+        "roles" | "clusterroles" if !may(server, call, "escalate", plural, &object) => Rule::of_role(&object),
         "rolebindings" | "clusterrolebindings" => bound(server, call, &object)?,
         _ => return Ok(()),
     };
@@ -65,12 +63,7 @@ fn missing(granted: &[Rule], held: &[Rule]) -> Vec<Rule> {
 
 /// What a garbage collector changes gives nobody anything.
 fn only_about_keeping(live: &Value, object: &Value) -> bool {
-    const KEEPING: [&str; 4] = [
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-        "resourceVersion",
-    ];
+    const KEEPING: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
     let rest = |object: &Value| {
         let mut rest = object.clone();
         for member in KEEPING {
@@ -109,12 +102,7 @@ fn everything() -> [Rule; 2] {
 
 /// The rules a binding gives out, unless its writer may bind that role anyway.
 fn bound(server: &ApiServer, call: &Call, binding: &Value) -> Result<Vec<Rule>, ApiError> {
-    let text = |pointer: &str| {
-        binding
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let name = text("/roleRef/name");
     let (plural, namespace) = match text("/roleRef/kind") {
         "ClusterRole" => ("clusterroles", ""),
@@ -147,22 +135,14 @@ fn may(server: &ApiServer, call: &Call, verb: &str, resource: &str, object: &Val
         group: GROUP.into(),
         resource: resource.into(),
         namespace: call.namespace.clone().unwrap_or_default(),
-        name: call
-            .name
-            .clone()
-            .unwrap_or_else(|| object::name(object).to_owned()),
+        name: call.name.clone().unwrap_or_else(|| object::name(object).to_owned()),
         ..Attributes::default()
     };
     rbac::authorize(server, &call.user, &asked).allowed
 }
 
 fn refusal(call: &Call, object: &Value, missing: &[Rule]) -> ApiError {
-    let groups: Vec<String> = call
-        .user
-        .groups
-        .iter()
-        .map(|group| go_quote(group))
-        .collect();
+    let groups: Vec<String> = call.user.groups.iter().map(|group| go_quote(group)).collect();
     let mut lines: Vec<String> = compact(missing).iter().map(Rule::describe).collect();
     lines.sort();
     lines.dedup();

@@ -39,10 +39,7 @@ pub fn apply(
     for needed in permissions(&wanted) {
         if !rbac::authorize(server, user, &needed).allowed {
             let verb = format!("impersonate-on:user-info:{}", asked.verb);
-            let refused = Attributes {
-                verb,
-                ..asked.clone()
-            };
+            let refused = Attributes { verb, ..asked.clone() };
             return Err(rbac::refusal(user, &refused, ""));
         }
     }
@@ -121,20 +118,12 @@ fn permissions(wanted: &User) -> Vec<Attributes> {
         name: name.into(),
         ..Attributes::default()
     };
-    let account = wanted
-        .name
-        .strip_prefix(ACCOUNT)
-        .and_then(|rest| rest.split_once(':'));
+    let account = wanted.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':'));
     let mut needed = vec![match account {
         Some((namespace, name)) => ask("", "serviceaccounts", namespace, name),
         None => ask("", "users", "", &wanted.name),
     }];
-    needed.extend(
-        wanted
-            .groups
-            .iter()
-            .map(|group| ask("", "groups", "", group)),
-    );
+    needed.extend(wanted.groups.iter().map(|group| ask("", "groups", "", group)));
     if !wanted.uid.is_empty() {
         needed.push(ask(AUTHENTICATION, "uids", "", &wanted.uid));
     }
@@ -149,15 +138,10 @@ fn permissions(wanted: &User) -> Vec<Attributes> {
 
 /// A service account is in its groups unless others were named.
 fn with_account_groups(mut wanted: User) -> User {
-    let account = wanted
-        .name
-        .strip_prefix(ACCOUNT)
-        .and_then(|rest| rest.split_once(':'));
+    let account = wanted.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':'));
     if let (Some((namespace, _)), true) = (account, wanted.groups.is_empty()) {
         wanted.groups.push("system:serviceaccounts".into());
-        wanted
-            .groups
-            .push(format!("system:serviceaccounts:{namespace}"));
+        wanted.groups.push(format!("system:serviceaccounts:{namespace}"));
     }
     wanted
 }

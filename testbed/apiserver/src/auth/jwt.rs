@@ -7,23 +7,22 @@ use std::io;
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
-    UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
 };
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::store::Secrets;
+use crate::storage::Secrets;
 
 /// The name under which the key is kept.
 const KEY: &str = "service-account.key";
 
 /// What comes before the point in the DER of a P-256 public key.
 const P256_PREFIX: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
-    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
 /// Signs tokens and checks them.
@@ -33,15 +32,12 @@ pub(crate) struct Signer {
 }
 
 fn generate() -> EcdsaKeyPair {
-    EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
-        .expect("a P-256 key can always be made")
+    EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a P-256 key can always be made")
 }
 
 impl std::fmt::Debug for Signer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Signer")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        f.debug_struct("Signer").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -59,8 +55,7 @@ impl Signer {
         };
         let kept = secrets.get_or_make(KEY, make).and_then(|text| {
             let bytes = STANDARD.decode(text).map_err(io::Error::other)?;
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &bytes)
-                .map_err(io::Error::other)
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &bytes).map_err(io::Error::other)
         });
         match kept {
             Ok(key) => Self::of(key),

@@ -59,7 +59,7 @@ impl Attributes {
 
 /// The answer of the authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct AuthorizationDecision {
     /// May go on.
     pub allowed: bool,
     /// Why, where the authorizer says so.
@@ -96,11 +96,8 @@ fn basic_rules(user: &User) -> Vec<Rule> {
 
 /// Whether a user may do something.
 #[must_use]
-pub fn authorize(server: &ApiServer, user: &User, asked: &Attributes) -> Decision {
-    let allow = |reason: String| Decision {
-        allowed: true,
-        reason,
-    };
+pub fn authorize(server: &ApiServer, user: &User, asked: &Attributes) -> AuthorizationDecision {
+    let allow = |reason: String| AuthorizationDecision { allowed: true, reason };
     if !server.rbac() || user.groups.iter().any(|group| group == MASTERS) {
         return allow(String::new());
     }
@@ -112,7 +109,7 @@ pub fn authorize(server: &ApiServer, user: &User, asked: &Attributes) -> Decisio
             return allow(format!("RBAC: allowed by {binding} of {role}"));
         }
     }
-    Decision {
+    AuthorizationDecision {
         allowed: false,
         reason: String::new(),
     }
@@ -163,11 +160,7 @@ pub(super) fn rules_for(server: &ApiServer, user: &User, namespace: &str) -> Vec
 }
 
 /// Bindings of a user, described, with the role they name and its rules.
-fn bound_roles(
-    server: &ApiServer,
-    user: &User,
-    namespace: Option<&str>,
-) -> Vec<(String, String, Vec<Rule>)> {
+fn bound_roles(server: &ApiServer, user: &User, namespace: Option<&str>) -> Vec<(String, String, Vec<Rule>)> {
     let mut found = Vec::new();
     for binding in server.list(GROUP, "clusterrolebindings") {
         let Some(subject) = subject(&binding, user, "") else {
@@ -193,10 +186,7 @@ fn bound_roles(
         let Some(subject) = subject(&binding, user, namespace) else {
             continue;
         };
-        let name = format!(
-            "{}/{namespace}",
-            aplomb_apimachinery::object::name(&binding)
-        );
+        let name = format!("{}/{namespace}", aplomb_apimachinery::object::name(&binding));
         let described = format!("RoleBinding {}", go_quote(&name));
         found.extend(role_of(server, &binding, namespace, &described, &subject));
     }
@@ -210,12 +200,7 @@ fn role_of(
     described: &str,
     subject: &str,
 ) -> Option<(String, String, Vec<Rule>)> {
-    let text = |pointer: &str| {
-        binding
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/roleRef/kind"), text("/roleRef/name"));
     let role = match kind {
         "ClusterRole" => server.get(GROUP, "clusterroles", "", name),
@@ -234,18 +219,11 @@ fn role_of(
 fn subject(binding: &Value, user: &User, namespace: &str) -> Option<String> {
     let subjects = binding.get("subjects").and_then(Value::as_array)?;
     subjects.iter().find_map(|subject| {
-        let text = |member: &str| {
-            subject
-                .get(member)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let text = |member: &str| subject.get(member).and_then(Value::as_str).unwrap_or_default();
         let name = text("name");
         match text("kind") {
             "User" if user.name == name => Some(format!("User {}", go_quote(name))),
-            "Group" if user.groups.iter().any(|g| g == name) => {
-                Some(format!("Group {}", go_quote(name)))
-            }
+            "Group" if user.groups.iter().any(|g| g == name) => Some(format!("Group {}", go_quote(name))),
             "ServiceAccount" => {
                 let home = if text("namespace").is_empty() {
                     namespace
@@ -266,11 +244,7 @@ fn subject(binding: &Value, user: &User, namespace: &str) -> Option<String> {
 pub fn refusal(user: &User, asked: &Attributes, reason: &str) -> ApiError {
     let name = go_quote(&user.name);
     if !asked.is_resource {
-        let why = format!(
-            "User {name} cannot {} path {}",
-            asked.verb,
-            go_quote(&asked.path)
-        );
+        let why = format!("User {name} cannot {} path {}", asked.verb, go_quote(&asked.path));
         return ApiError::forbidden(&GroupResource::default(), "", &with_reason(why, reason));
     }
     let place = if asked.namespace.is_empty() {

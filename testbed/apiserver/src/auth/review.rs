@@ -19,7 +19,7 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 /// The kinds of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum ReviewKind {
     Token,
     SelfSubject,
     SubjectAccess,
@@ -29,47 +29,45 @@ pub enum Kind {
 }
 
 /// Every kind with its group, kind and plural, ordered by group and plural.
-pub const KINDS: [(Kind, &str, &str, &str); 6] = [
+pub const KINDS: [(ReviewKind, &str, &str, &str); 6] = [
     (
-        Kind::SelfSubject,
+        ReviewKind::SelfSubject,
         AUTHENTICATION,
         "SelfSubjectReview",
         "selfsubjectreviews",
     ),
-    (Kind::Token, AUTHENTICATION, "TokenReview", "tokenreviews"),
+    (ReviewKind::Token, AUTHENTICATION, "TokenReview", "tokenreviews"),
     (
-        Kind::LocalSubjectAccess,
+        ReviewKind::LocalSubjectAccess,
         AUTHORIZATION,
         "LocalSubjectAccessReview",
         "localsubjectaccessreviews",
     ),
     (
-        Kind::SelfSubjectAccess,
+        ReviewKind::SelfSubjectAccess,
         AUTHORIZATION,
         "SelfSubjectAccessReview",
         "selfsubjectaccessreviews",
     ),
     (
-        Kind::SelfSubjectRules,
+        ReviewKind::SelfSubjectRules,
         AUTHORIZATION,
         "SelfSubjectRulesReview",
         "selfsubjectrulesreviews",
     ),
     (
-        Kind::SubjectAccess,
+        ReviewKind::SubjectAccess,
         AUTHORIZATION,
         "SubjectAccessReview",
         "subjectaccessreviews",
     ),
 ];
 
-impl Kind {
+impl ReviewKind {
     /// The review a path names.
     #[must_use]
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
-        let found = KINDS
-            .iter()
-            .find(|(_, g, _, p)| *g == group && *p == plural);
+        let found = KINDS.iter().find(|(_, g, _, p)| *g == group && *p == plural);
         found.filter(|_| version == "v1").map(|(kind, ..)| *kind)
     }
 
@@ -108,13 +106,13 @@ pub struct Request<'a> {
 ///
 /// # Errors
 /// 400 for a body of another kind, 422 for a question that is not one.
-pub fn create(kind: Kind, json: &Bytes, request: &Request<'_>) -> Result<Value, ApiError> {
+pub fn create(kind: ReviewKind, json: &Bytes, request: &Request<'_>) -> Result<Value, ApiError> {
     let mut review = read(kind, json)?;
     let status = match kind {
-        Kind::Token => token_status(&review, request)?,
-        Kind::SelfSubject => json!({ "userInfo": user_info(request.user) }),
-        Kind::SelfSubjectRules => rules_status(&review, request)?,
-        Kind::SubjectAccess | Kind::SelfSubjectAccess | Kind::LocalSubjectAccess => {
+        ReviewKind::Token => token_status(&review, request)?,
+        ReviewKind::SelfSubject => json!({ "userInfo": user_info(request.user) }),
+        ReviewKind::SelfSubjectRules => rules_status(&review, request)?,
+        ReviewKind::SubjectAccess | ReviewKind::SelfSubjectAccess | ReviewKind::LocalSubjectAccess => {
             access_status(kind, &review, request)?
         }
     };
@@ -122,8 +120,8 @@ pub fn create(kind: Kind, json: &Bytes, request: &Request<'_>) -> Result<Value, 
         review["metadata"] = json!({});
     }
     match kind {
-        Kind::SelfSubjectRules => review["spec"] = json!({}),
-        Kind::SelfSubject => {
+        ReviewKind::SelfSubjectRules => review["spec"] = json!({}),
+        ReviewKind::SelfSubject => {
             review["metadata"]["creationTimestamp"] = request.server.clock().now_seconds().into();
         }
         _ => review["metadata"]["managedFields"] = managed_fields(kind, &review, request),
@@ -132,7 +130,7 @@ pub fn create(kind: Kind, json: &Bytes, request: &Request<'_>) -> Result<Value, 
     Ok(review)
 }
 
-fn read(kind: Kind, json: &Bytes) -> Result<Value, ApiError> {
+fn read(kind: ReviewKind, json: &Bytes) -> Result<Value, ApiError> {
     let (group, name) = kind.row();
     let unreadable = |why: String| {
         ApiError::bad_request(format!(
@@ -140,22 +138,14 @@ fn read(kind: Kind, json: &Bytes) -> Result<Value, ApiError> {
              version/kind; json parse error: {why}"
         ))
     };
-    let mut review = aplomb_apimachinery::json::parse(json)
-        .map_err(unreadable)?
-        .value;
+    let mut review = aplomb_apimachinery::json::parse(json).map_err(unreadable)?.value;
     if !review.is_object() {
         review = json!({});
     }
-    let text = |member: &str| {
-        review
-            .get(member)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |member: &str| review.get(member).and_then(Value::as_str).unwrap_or_default();
     let (version, given) = (text("apiVersion").to_owned(), text("kind").to_owned());
     let expected = format!("{group}/v1");
-    let stranger =
-        (!given.is_empty() && given != name) || (!version.is_empty() && version != expected);
+    let stranger = (!given.is_empty() && given != name) || (!version.is_empty() && version != expected);
     if stranger {
         let short = version.rsplit('/').next().unwrap_or_default();
         return Err(ApiError::bad_request(format!(
@@ -211,16 +201,8 @@ fn token_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
         ));
     }
     let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
-    let stated: Vec<&str> = audiences
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let wanted = if stated.is_empty() {
-        vec![ISSUER]
-    } else {
-        stated
-    };
+    let stated: Vec<&str> = audiences.into_iter().flatten().filter_map(Value::as_str).collect();
+    let wanted = if stated.is_empty() { vec![ISSUER] } else { stated };
     let known = |user: &User, audiences: &[String]| json!({ "authenticated": true, "user": user_info(user), "audiences": audiences });
     let meant = wanted.contains(&ISSUER);
     if let Some(user) = request.tokens.user(token).filter(|_| meant) {
@@ -235,18 +217,14 @@ fn token_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
     })
 }
 
-fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Value, ApiError> {
+fn access_status(kind: ReviewKind, review: &Value, request: &Request<'_>) -> Result<Value, ApiError> {
     let spec = review.get("spec").cloned().unwrap_or_else(|| json!({}));
     let mut errors = spec_errors(kind, &spec, request);
     errors.extend(metadata_error(kind, review, request));
     if !errors.is_empty() {
-        return Err(ApiError::invalid(
-            &GroupResource::new(AUTHORIZATION, ""),
-            "",
-            &errors,
-        ));
+        return Err(ApiError::invalid(&GroupResource::new(AUTHORIZATION, ""), "", &errors));
     }
-    let user = if kind == Kind::SelfSubjectAccess {
+    let user = if kind == ReviewKind::SelfSubjectAccess {
         request.user.clone()
     } else {
         named_user(&spec)
@@ -259,13 +237,10 @@ fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Va
     Ok(status)
 }
 
-fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldError> {
+fn spec_errors(kind: ReviewKind, spec: &Value, request: &Request<'_>) -> Vec<FieldError> {
     let member = |name: &str| spec.get(name).filter(|value| value.is_object());
-    let (resource, path) = (
-        member("resourceAttributes"),
-        member("nonResourceAttributes"),
-    );
-    if let (Kind::LocalSubjectAccess, Some(path)) = (kind, path) {
+    let (resource, path) = (member("resourceAttributes"), member("nonResourceAttributes"));
+    if let (ReviewKind::LocalSubjectAccess, Some(path)) = (kind, path) {
         return vec![path_error(path, "disallowed on this kind of request")];
     }
     let mut errors = Vec::new();
@@ -278,16 +253,12 @@ fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldErro
         let field = "spec.resourceAttributes";
         errors.push(FieldError::invalid(field, Value::Null, why));
     }
-    if kind != Kind::SelfSubjectAccess && spec.get("user").is_none() && spec.get("groups").is_none()
-    {
+    if kind != ReviewKind::SelfSubjectAccess && spec.get("user").is_none() && spec.get("groups").is_none() {
         let why = "at least one of user or group must be specified";
         errors.push(FieldError::invalid("spec.user", "", why));
     }
-    if let (Kind::LocalSubjectAccess, Some(resource)) = (kind, resource) {
-        let namespace = resource
-            .get("namespace")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+    if let (ReviewKind::LocalSubjectAccess, Some(resource)) = (kind, resource) {
+        let namespace = resource.get("namespace").and_then(Value::as_str).unwrap_or_default();
         if namespace != request.namespace {
             let field = "spec.resourceAttributes.namespace";
             let why = "must match metadata.namespace";
@@ -305,36 +276,21 @@ fn path_error(path: &Value, why: &str) -> FieldError {
 }
 
 /// Access reviews have no names or labels; the refusal shows what they had.
-fn metadata_error(kind: Kind, review: &Value, request: &Request<'_>) -> Option<FieldError> {
+fn metadata_error(kind: ReviewKind, review: &Value, request: &Request<'_>) -> Option<FieldError> {
     let metadata = review.get("metadata").and_then(Value::as_object)?;
-    let namespace = metadata
-        .get("namespace")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let named_by_path = kind.namespaced() && namespace == request.namespace;
     let extra = |key: &str| key != "managedFields" && !(key == "namespace" && named_by_path);
     if !metadata.keys().any(|key| extra(key)) {
         return None;
     }
     let mut shown = metadata.clone();
-    shown.insert(
-        "managedFields".into(),
-        managed_fields(kind, review, request),
-    );
-    Some(FieldError::invalid(
-        "metadata",
-        Value::Object(shown),
-        "must be empty",
-    ))
+    shown.insert("managedFields".into(), managed_fields(kind, review, request));
+    Some(FieldError::invalid("metadata", Value::Object(shown), "must be empty"))
 }
 
 fn named_user(spec: &Value) -> User {
-    let text = |name: &str| {
-        spec.get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let groups = spec.get("groups").and_then(Value::as_array);
     let groups = groups
         .into_iter()
@@ -353,17 +309,9 @@ fn named_user(spec: &Value) -> User {
 fn attributes(spec: &Value) -> Attributes {
     let (is_resource, from) = match spec.get("resourceAttributes") {
         Some(from) => (true, from),
-        None => (
-            false,
-            spec.get("nonResourceAttributes").unwrap_or(&Value::Null),
-        ),
+        None => (false, spec.get("nonResourceAttributes").unwrap_or(&Value::Null)),
     };
-    let text = |name: &str| {
-        from.get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |name: &str| from.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     Attributes {
         is_resource,
         verb: text("verb"),
@@ -401,7 +349,7 @@ fn rules_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
     Ok(json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false }))
 }
 
-fn managed_fields(kind: Kind, review: &Value, request: &Request<'_>) -> Value {
+fn managed_fields(kind: ReviewKind, review: &Value, request: &Request<'_>) -> Value {
     let spec = review.get("spec").map(owned).unwrap_or_else(|| json!({}));
     json!([{
         "manager": request.manager,

@@ -59,11 +59,9 @@ impl Rule {
     fn resource_matches(&self, asked: &Attributes) -> bool {
         let combined = asked.combined();
         let any_parent = format!("*/{}", asked.subresource);
-        self.resources.iter().any(|rule| {
-            rule == "*"
-                || *rule == combined
-                || (!asked.subresource.is_empty() && *rule == any_parent)
-        })
+        self.resources
+            .iter()
+            .any(|rule| rule == "*" || *rule == combined || (!asked.subresource.is_empty() && *rule == any_parent))
     }
 
     /// Rules this small cannot be covered in part: one verb, one group, one resource or URL each.
@@ -106,14 +104,10 @@ impl Rule {
             return verbs && self.urls.iter().any(|owned| url_matches(owned, url));
         }
         let names = self.names.is_empty()
-            || (!small.names.is_empty()
-                && small.names.iter().all(|name| self.names.contains(name)));
+            || (!small.names.is_empty() && small.names.iter().all(|name| self.names.contains(name)));
         verbs
             && small.groups.iter().all(|group| has(&self.groups, group))
-            && small
-                .resources
-                .iter()
-                .all(|resource| self.covers_resource(resource))
+            && small.resources.iter().all(|resource| self.covers_resource(resource))
             && names
     }
 
@@ -152,9 +146,5 @@ fn has(list: &[String], value: &str) -> bool {
 }
 
 fn url_matches(rule: &str, path: &str) -> bool {
-    rule == "*"
-        || rule == path
-        || rule
-            .strip_suffix('*')
-            .is_some_and(|prefix| path.starts_with(prefix))
+    rule == "*" || rule == path || rule.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
 }

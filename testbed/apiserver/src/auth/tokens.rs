@@ -31,10 +31,7 @@ impl Tokens {
 
     /// Forgets a token.
     pub fn remove(&self, token: &str) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(token);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(token);
     }
 
     /// The user a token stands for, with the groups every known user has.
@@ -134,9 +131,7 @@ mod tests {
             );
         }
         assert_eq!(
-            tokens()
-                .authenticate("Bearer nope")
-                .map_err(|error| error.code),
+            tokens().authenticate("Bearer nope").map_err(|error| error.code),
             Err(401)
         );
     }

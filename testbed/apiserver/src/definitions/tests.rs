@@ -9,9 +9,7 @@ use super::*;
 use crate::call::{Outcome, PatchType};
 
 fn server() -> ApiServer {
-    ApiServer::builder()
-        .clock(Clock::new(Timestamp::UNIX_EPOCH, 7))
-        .build()
+    ApiServer::builder().clock(Clock::new(Timestamp::UNIX_EPOCH, 7)).build()
 }
 
 fn definition(color: &str) -> Value {
@@ -61,19 +59,13 @@ async fn established() -> ApiServer {
 }
 
 fn on_things(server: &ApiServer, verb: Verb) -> Call {
-    let things = server
-        .resource("example.com", "v1", "things")
-        .expect("served by now");
+    let things = server.resource("example.com", "v1", "things").expect("served by now");
     Call::new(verb, things).namespace("default")
 }
 
 async fn make_thing(server: &ApiServer, metadata: Value) -> Result<Value, ApiError> {
     let body = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata});
-    object_of(
-        server
-            .call(on_things(server, Verb::Create).body(&body))
-            .await?,
-    )
+    object_of(server.call(on_things(server, Verb::Create).body(&body)).await?)
 }
 
 fn stored(server: &ApiServer) -> Option<Arc<Value>> {
@@ -101,18 +93,10 @@ async fn a_definition_of_the_projects_own_group_needs_approval() {
     own["metadata"]["name"] = "things.example.k8s.io".into();
     own["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "https://example.com/1"});
     own["spec"]["group"] = "example.k8s.io".into();
-    on_definitions(&server, Verb::Create, &own)
-        .await
-        .expect("valid");
+    on_definitions(&server, Verb::Create, &own).await.expect("valid");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let crd = server
-        .store()
-        .get(&key("things.example.k8s.io"))
-        .expect("there");
-    assert!(is_true_condition(
-        &crd,
-        "KubernetesAPIApprovalPolicyConformant"
-    ));
+    let crd = server.store().get(&key("things.example.k8s.io")).expect("there");
+    assert!(is_true_condition(&crd, "KubernetesAPIApprovalPolicyConformant"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,9 +114,7 @@ async fn a_changed_schema_holds_at_once_and_ends_the_watches() {
         "apiVersion": "example.com/v1", "kind": "Thing",
         "metadata": {"name": "a"}, "spec": {"color": "red"},
     });
-    let refused = server
-        .call(on_things(&server, Verb::Create).body(&body))
-        .await;
+    let refused = server.call(on_things(&server, Verb::Create).body(&body)).await;
     assert_eq!(refused.expect_err("no longer a string").code, 422);
 }
 
@@ -143,21 +125,15 @@ async fn a_label_on_a_definition_ends_no_watch() {
         panic!("expected a watch");
     };
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    on_definitions(&server, Verb::Patch, &label)
-        .await
-        .expect("valid");
-    make_thing(&server, json!({"name": "a"}))
-        .await
-        .expect("valid");
+    on_definitions(&server, Verb::Patch, &label).await.expect("valid");
+    make_thing(&server, json!({"name": "a"})).await.expect("valid");
     assert!(events.next().await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_definition_takes_its_instances_with_it() {
     let server = established().await;
-    make_thing(&server, json!({"name": "a"}))
-        .await
-        .expect("valid");
+    make_thing(&server, json!({"name": "a"})).await.expect("valid");
     let marked = on_definitions(&server, Verb::Delete, &Value::Null)
         .await
         .expect("there");
@@ -177,12 +153,9 @@ async fn a_deleted_definition_takes_its_instances_with_it() {
 #[tokio::test(start_paused = true)]
 async fn an_instance_with_a_finalizer_holds_its_definition() {
     let server = established().await;
-    make_thing(
-        &server,
-        json!({"name": "a", "finalizers": ["example.com/hold"]}),
-    )
-    .await
-    .expect("valid");
+    make_thing(&server, json!({"name": "a", "finalizers": ["example.com/hold"]}))
+        .await
+        .expect("valid");
     on_definitions(&server, Verb::Delete, &Value::Null)
         .await
         .expect("there");
@@ -204,9 +177,7 @@ async fn a_deeply_nested_object_is_carried_through_every_verb() {
     let mut free = definition("string");
     free["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    on_definitions(&server, Verb::Create, &free)
-        .await
-        .expect("valid");
+    on_definitions(&server, Verb::Create, &free).await.expect("valid");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let nested = (0..500).fold(json!(1), |inner, _| json!({ "a": inner }));
     let body = json!({
@@ -217,15 +188,9 @@ async fn a_deeply_nested_object_is_carried_through_every_verb() {
         .await
         .expect("valid");
     for patch_type in [PatchType::Merge, PatchType::Apply] {
-        let mut call = on_things(&server, Verb::Patch)
-            .name("a")
-            .patch(patch_type)
-            .body(&body);
+        let mut call = on_things(&server, Verb::Patch).name("a").patch(patch_type).body(&body);
         call.options.field_manager = Some("nested".into());
         server.call(call).await.expect("valid");
     }
-    server
-        .call(on_things(&server, Verb::List))
-        .await
-        .expect("a list");
+    server.call(on_things(&server, Verb::List)).await.expect("a list");
 }

@@ -27,8 +27,7 @@ const CLOSE_AFTER: usize = 256 * 1024;
 const SUMMARY: usize = 30;
 
 /// A request body of any kind.
-pub(super) type BoxedBody<'a> =
-    std::pin::Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send + 'a>>;
+pub(super) type BoxedBody<'a> = std::pin::Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send + 'a>>;
 
 /// Hides the kind of a request body.
 pub(super) fn boxed<'a, B>(body: B) -> BoxedBody<'a>
@@ -173,12 +172,7 @@ pub(super) fn delete_options(raw: &Bytes, input: Input) -> Result<Option<Value>,
         Input::Yaml => yaml::to_json(raw).map_err(ApiError::bad_request)?,
     };
     let value = type_meta(&text).map_err(ApiError::bad_request)?;
-    let text = |member: &str| {
-        value
-            .get(member)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |member: &str| value.get(member).and_then(Value::as_str).unwrap_or_default();
     let kind = text("kind");
     if !kind.is_empty() && kind != "DeleteOptions" {
         return Err(unregistered(kind, text("apiVersion")));
@@ -198,15 +192,9 @@ fn unregistered(kind: &str, api_version: &str) -> ApiError {
 ///
 /// # Errors
 /// 400 in the server's words.
-pub(super) fn apply(
-    raw: &Bytes,
-    validation: FieldValidation,
-) -> Result<(Bytes, Option<String>), ApiError> {
-    let failed = |why: String| {
-        ApiError::bad_request(format!(
-            "error decoding YAML: error converting YAML to JSON: {why}"
-        ))
-    };
+pub(super) fn apply(raw: &Bytes, validation: FieldValidation) -> Result<(Bytes, Option<String>), ApiError> {
+    let failed =
+        |why: String| ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"));
     let json = yaml::to_json(raw).map_err(failed)?;
     // JSON that was sent as such keeps its duplicates; what was YAML has lost them.
     let judged = json != *raw && validation != FieldValidation::Ignore;
@@ -229,9 +217,7 @@ pub(super) fn apply(
 /// Reads a text as an object whose kind is text.
 fn type_meta(text: &[u8]) -> Result<Value, String> {
     let prefix = "couldn't get version/kind; json parse error: ";
-    let value = json::parse(text)
-        .map_err(|why| format!("{prefix}{why}"))?
-        .value;
+    let value = json::parse(text).map_err(|why| format!("{prefix}{why}"))?.value;
     let go_type = match &value {
         Value::Object(_) | Value::Null => return Ok(value),
         Value::Bool(_) => "bool",
@@ -296,10 +282,7 @@ mod tests {
                 .expect_err("refused")
                 .message
         };
-        assert!(
-            refused(br#"{"apiVersion":"v1","kind":"ConfigMap"}"#)
-                .starts_with("no kind \"ConfigMap\"")
-        );
+        assert!(refused(br#"{"apiVersion":"v1","kind":"ConfigMap"}"#).starts_with("no kind \"ConfigMap\""));
         assert_eq!(
             refused(b"{bad"),
             "couldn't get version/kind; json parse error: invalid character 'b' looking for \
@@ -321,10 +304,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_over_the_limit_is_413() {
         let body = http_body_util::Full::new(Bytes::from(vec![b'x'; LIMIT + 1]));
-        assert_eq!(
-            read(boxed(body)).await.map_err(|error| error.code),
-            Err(413)
-        );
+        assert_eq!(read(boxed(body)).await.map_err(|error| error.code), Err(413));
         let fits = http_body_util::Full::new(Bytes::from(vec![b'x'; LIMIT]));
         assert_eq!(read(boxed(fits)).await.map(|bytes| bytes.len()), Ok(LIMIT));
     }

@@ -37,18 +37,13 @@ pub(super) fn is_builtin(group: &str) -> bool {
 /// Where a group stands in discovery: low ranks first, equal ranks (all custom groups) by name.
 #[must_use]
 pub(super) fn rank(group: &str) -> usize {
-    GROUPS
-        .iter()
-        .position(|name| *name == group)
-        .unwrap_or(GROUPS.len())
+    GROUPS.iter().position(|name| *name == group).unwrap_or(GROUPS.len())
 }
 
 /// Versions as discovery orders them: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then the rest
 /// by name. A smaller key comes first.
 #[must_use]
-pub(super) fn version_key(
-    version: &str,
-) -> (u8, std::cmp::Reverse<u32>, std::cmp::Reverse<u32>, String) {
+pub(super) fn version_key(version: &str) -> (u8, std::cmp::Reverse<u32>, std::cmp::Reverse<u32>, String) {
     use std::cmp::Reverse;
     let other = (3, Reverse(0), Reverse(0), version.to_owned());
     let Some(rest) = version.strip_prefix('v') else {
@@ -76,27 +71,11 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_maturity_then_number() {
-        let mut versions = [
-            "foo",
-            "v1alpha1",
-            "v1beta1",
-            "v1",
-            "v2",
-            "v1beta2",
-            "v11alpha2",
-        ];
+        let mut versions = ["foo", "v1alpha1", "v1beta1", "v1", "v2", "v1beta2", "v11alpha2"];
         versions.sort_by_key(|version| version_key(version));
         assert_eq!(
             versions,
-            [
-                "v2",
-                "v1",
-                "v1beta2",
-                "v1beta1",
-                "v11alpha2",
-                "v1alpha1",
-                "foo"
-            ]
+            ["v2", "v1", "v1beta2", "v1beta1", "v11alpha2", "v1alpha1", "foo"]
         );
     }
 }

@@ -7,10 +7,10 @@ use aplomb_apimachinery::status::{ApiError, GroupResource};
 use http::{HeaderValue, Method};
 use serde_json::Value;
 
-use super::dispatch::not_allowed;
-use super::exchange::Context;
+use super::filters::Context;
 use super::proxy;
-use super::respond::Reply;
+use super::response::Reply;
+use super::router::not_allowed;
 
 /// Whether a request is one of these.
 pub(super) fn concerns(context: &Context<'_>) -> bool {
@@ -61,8 +61,7 @@ pub(super) fn answer(context: &Context<'_>) -> Result<Reply, ApiError> {
 fn unreachable(context: &Context<'_>, node: &str) -> ApiError {
     match proxy::kubelet(context, node) {
         Ok(address) => {
-            let message =
-                format!("error dialing backend: dial tcp {address}: connect: connection refused");
+            let message = format!("error dialing backend: dial tcp {address}: connect: connection refused");
             ApiError::new(500, "", message)
         }
         Err(error) => error,
@@ -91,9 +90,7 @@ fn check_log_options(context: &Context<'_>) -> Result<(), ApiError> {
 fn check_container(pod: &Value, wanted: &str) -> Result<(), ApiError> {
     let named = |list: &str| -> Vec<&str> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();
-        containers
-            .map(|container| object::text(container, "name"))
-            .collect()
+        containers.map(|container| object::text(container, "name")).collect()
     };
     let all: Vec<&str> = ["initContainers", "containers", "ephemeralContainers"]
         .iter()

@@ -11,7 +11,7 @@ use aplomb_apimachinery::status::ApiError;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::listing::{Listing, Objects};
+use super::list_encoding::{Listing, Objects};
 use super::negotiate::{Form, Output, Shape};
 
 /// What a row of a Table carries of its object.
@@ -47,11 +47,7 @@ impl Converter {
     ///
     /// # Errors
     /// 400 for a bad `includeObject`.
-    pub(super) fn new(
-        resource: Arc<Resource>,
-        output: &Output,
-        query: &Query,
-    ) -> Result<Self, ApiError> {
+    pub(super) fn new(resource: Arc<Resource>, output: &Output, query: &Query) -> Result<Self, ApiError> {
         let include = match query.first("includeObject").unwrap_or_default() {
             "" | "Metadata" => Include::Metadata,
             "Object" => Include::Object,
@@ -78,11 +74,7 @@ impl Converter {
     ///
     /// # Errors
     /// 406 when a list was asked for.
-    pub(super) fn object(
-        &self,
-        object: Arc<Value>,
-        now: Timestamp,
-    ) -> Result<Arc<Value>, ApiError> {
+    pub(super) fn object(&self, object: Arc<Value>, now: Timestamp) -> Result<Arc<Value>, ApiError> {
         if object.get("kind").and_then(Value::as_str) == Some("Status") {
             return Ok(object);
         }
@@ -101,12 +93,7 @@ impl Converter {
     ///
     /// # Errors
     /// 406 when one object was asked for.
-    pub(super) fn list(
-        &self,
-        items: Vec<Arc<Value>>,
-        meta: &ListMeta,
-        now: Timestamp,
-    ) -> Result<Listing, ApiError> {
+    pub(super) fn list(&self, items: Vec<Arc<Value>>, meta: &ListMeta, now: Timestamp) -> Result<Listing, ApiError> {
         match self.shape {
             Shape::Object => Ok(Listing::Objects(Objects {
                 kind: self.resource.list_kind.clone(),
@@ -146,22 +133,12 @@ impl Converter {
     /// The object of one watch event; `first` says whether a Table still has to name its columns.
     /// `None` when the shape does not fit a watch, which ends it.
     #[must_use]
-    pub(super) fn event<'a>(
-        &self,
-        object: &'a Value,
-        first: bool,
-        now: Timestamp,
-    ) -> Option<Cow<'a, Value>> {
+    pub(super) fn event<'a>(&self, object: &'a Value, first: bool, now: Timestamp) -> Option<Cow<'a, Value>> {
         match self.shape {
             Shape::Object => Some(Cow::Borrowed(object)),
             Shape::Partial => Some(Cow::Owned(self.partial(object))),
             Shape::PartialList => None,
-            Shape::Table => Some(Cow::Owned(self.table(
-                &[object],
-                &object_meta(object),
-                first,
-                now,
-            ))),
+            Shape::Table => Some(Cow::Owned(self.table(&[object], &object_meta(object), first, now))),
         }
     }
 
@@ -172,11 +149,8 @@ impl Converter {
     fn partial(&self, object: &Value) -> Value {
         let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
         for name in self.resource.strategy.versioned_annotations() {
-            let annotations = metadata
-                .get_mut("annotations")
-                .and_then(Value::as_object_mut);
-            let emptied =
-                annotations.is_some_and(|all| all.remove(*name).is_some() && all.is_empty());
+            let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+            let emptied = annotations.is_some_and(|all| all.remove(*name).is_some() && all.is_empty());
             if let Some(metadata) = metadata.as_object_mut().filter(|_| emptied) {
                 metadata.remove("annotations");
             }
@@ -201,10 +175,7 @@ impl Converter {
         if let Some(order) = self.resource.strategy.row_order() {
             objects.sort_by(|one, other| order(one, other));
         }
-        let rows: Vec<Value> = objects
-            .into_iter()
-            .map(|object| self.row(object, now))
-            .collect();
+        let rows: Vec<Value> = objects.into_iter().map(|object| self.row(object, now)).collect();
         json!({
             "kind": "Table",
             "apiVersion": self.api_version(),
@@ -243,8 +214,7 @@ impl Converter {
             &self.resource.kind
         };
         let go_type = go_type(&self.resource.group, kind, is_list);
-        let message =
-            format!("you requested {asked}, but the requested object is {what} ({go_type})");
+        let message = format!("you requested {asked}, but the requested object is {what} ({go_type})");
         ApiError::new(406, "NotAcceptable", message)
     }
 }
@@ -252,10 +222,7 @@ impl Converter {
 /// The Go type the server holds a kind in, which one of its messages shows.
 fn go_type(group: &str, kind: &str, is_list: bool) -> String {
     if !super::builtin::is_builtin(group) {
-        return format!(
-            "*unstructured.Unstructured{}",
-            if is_list { "List" } else { "" }
-        );
+        return format!("*unstructured.Unstructured{}", if is_list { "List" } else { "" });
     }
     let package = if group.is_empty() {
         "core"
@@ -277,20 +244,14 @@ fn column_definition(column: &Column) -> Value {
 
 fn object_meta(object: &Value) -> Value {
     let version = object.pointer("/metadata/resourceVersion").cloned();
-    version.map_or_else(
-        || json!({}),
-        |version| json!({ "resourceVersion": version }),
-    )
+    version.map_or_else(|| json!({}), |version| json!({ "resourceVersion": version }))
 }
 
 /// Lists of custom resources show an empty token where others leave it out, but only as they are.
 fn list_meta(meta: &ListMeta, bare: bool) -> Value {
     let mut members = Map::new();
     if meta.resource_version > 0 {
-        members.insert(
-            "resourceVersion".into(),
-            meta.resource_version.to_string().into(),
-        );
+        members.insert("resourceVersion".into(), meta.resource_version.to_string().into());
     }
     if let Some(token) = &meta.continue_token
         && (bare || !token.is_empty())

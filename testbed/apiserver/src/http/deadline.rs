@@ -23,14 +23,10 @@ const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"
 
 /// Refuses a time-out that is no duration.
 pub(super) fn check(info: &RequestInfo, query: &Query) -> Result<(), ApiError> {
-    let lasting = matches!(info.verb.as_str(), "watch" | "proxy")
-        || LONG_RUNNING.contains(&info.subresource.as_str());
+    let lasting = matches!(info.verb.as_str(), "watch" | "proxy") || LONG_RUNNING.contains(&info.subresource.as_str());
     match query.first("timeout") {
-        Some(text) if !text.is_empty() && !lasting => parse(text).map_err(|why| {
-            ApiError::bad_request(format!(
-                "invalid timeout specified in the request URL - {why}"
-            ))
-        }),
+        Some(text) if !text.is_empty() && !lasting => parse(text)
+            .map_err(|why| ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}"))),
         _ => Ok(()),
     }
 }
@@ -58,12 +54,8 @@ fn parse(text: &str) -> Result<(), String> {
             let unit = go_quote(unit);
             return Err(format!("time: unknown unit {unit} in duration {quoted}"));
         };
-        let sum = number
-            .checked_mul(*factor)
-            .and_then(|it| it.checked_add(total));
-        total = sum
-            .filter(|it| i64::try_from(*it).is_ok())
-            .ok_or_else(invalid)?;
+        let sum = number.checked_mul(*factor).and_then(|it| it.checked_add(total));
+        total = sum.filter(|it| i64::try_from(*it).is_ok()).ok_or_else(invalid)?;
         rest = after;
     }
     Ok(())
@@ -106,9 +98,6 @@ mod tests {
         assert_eq!(said("."), "time: invalid duration \".\"");
         assert_eq!(said("3"), "time: missing unit in duration \"3\"");
         assert_eq!(said("3d"), "time: unknown unit \"d\" in duration \"3d\"");
-        assert_eq!(
-            said("9999999999999h"),
-            "time: invalid duration \"9999999999999h\""
-        );
+        assert_eq!(said("9999999999999h"), "time: invalid duration \"9999999999999h\"");
     }
 }

@@ -13,18 +13,9 @@ pub(super) fn warning(server: &ApiServer, resource: &Resource) -> Option<String>
         return builtin(resource).map(str::to_owned);
     }
     let name = format!("{}.{}", resource.plural, resource.group);
-    let definition = server.get(
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        "",
-        &name,
-    )?;
-    let versions = definition
-        .pointer("/spec/versions")
-        .and_then(Value::as_array)?;
-    let this = versions
-        .iter()
-        .find(|version| name_of(version) == resource.version)?;
+    let definition = server.get("apiextensions.k8s.io", "customresourcedefinitions", "", &name)?;
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array)?;
+    let this = versions.iter().find(|version| name_of(version) == resource.version)?;
     if !is_deprecated(this) {
         return None;
     }
@@ -32,10 +23,7 @@ pub(super) fn warning(server: &ApiServer, resource: &Resource) -> Option<String>
         return Some(words.to_owned());
     }
     let Resource {
-        group,
-        version,
-        kind,
-        ..
+        group, version, kind, ..
     } = resource;
     let mut words = format!("{group}/{version} {kind} is deprecated");
     if let Some(better) = better_than(version, versions) {
@@ -65,9 +53,7 @@ fn better_than<'a>(version: &str, versions: &'a [Value]) -> Option<&'a str> {
 fn builtin(resource: &Resource) -> Option<&'static str> {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        ("", "endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
+        ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         _ => None,
     }
 }

@@ -72,10 +72,7 @@ fn groups(server: &ApiServer) -> Groups {
     let mut add = |group: &str, version: &str, items: Vec<Value>| {
         if !items.is_empty() {
             let versions = found.entry(group.to_owned()).or_default();
-            versions
-                .entry(version.to_owned())
-                .or_default()
-                .extend(items);
+            versions.entry(version.to_owned()).or_default().extend(items);
         }
     };
     let mut listed: BTreeSet<Id<'_>> = BTreeSet::new();
@@ -86,10 +83,7 @@ fn groups(server: &ApiServer) -> Groups {
     }
     for resource in &resources {
         let Resource {
-            group,
-            version,
-            plural,
-            ..
+            group, version, plural, ..
         } = resource.as_ref();
         if !listed.contains(&(group.as_str(), version.as_str(), plural.as_str())) {
             add(group, version, custom_items(server, resource));
@@ -176,11 +170,7 @@ fn stored_as(resource: &Resource) -> String {
     }
     let stored = resource.strategy.to_storage(json!({}));
     let api_version = text(&stored["apiVersion"]);
-    api_version
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    api_version.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// Whether anything of a group is served.
@@ -217,18 +207,14 @@ pub(super) fn group_list(server: &ApiServer) -> Value {
 
 /// The first of a group's versions in the order of their full names, `v1.example.com`.
 fn first_name(group: &str, versions: &[Version]) -> Option<String> {
-    let names = versions
-        .iter()
-        .map(|(version, _)| format!("{version}.{group}"));
+    let names = versions.iter().map(|(version, _)| format!("{version}.{group}"));
     names.min()
 }
 
 /// `/apis/<group>`.
 #[must_use]
 pub(super) fn group(server: &ApiServer, name: &str) -> Option<Value> {
-    let (group, versions) = groups(server)
-        .into_iter()
-        .find(|(group, _)| group == name)?;
+    let (group, versions) = groups(server).into_iter().find(|(group, _)| group == name)?;
     let mut document = group_item(&group, &versions);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
@@ -268,9 +254,7 @@ fn storage_hash(group: &str, version: &str, kind: &str) -> String {
 /// The aggregated document of `/api` (core group only) or `/apis` (all others).
 #[must_use]
 pub(super) fn aggregated(server: &ApiServer, core: bool) -> Value {
-    let chosen = groups(server)
-        .into_iter()
-        .filter(|(group, _)| group.is_empty() == core);
+    let chosen = groups(server).into_iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<Value> = chosen
         .map(|(group, versions)| aggregated_group(&group, &versions))
         .collect();
@@ -288,17 +272,11 @@ fn aggregated_group(group: &str, versions: &[Version]) -> Value {
         metadata.insert("name".into(), group.into());
     }
     // Built-in kinds leave out what is that of the list around them.
-    let builtin = published::discovery()
-        .iter()
-        .any(|list| version_of(list).0 == group);
+    let builtin = published::discovery().iter().any(|list| version_of(list).0 == group);
     let versions: Vec<Value> = versions
         .iter()
         .map(|(version, items)| {
-            let (group, version_shown) = if builtin {
-                ("", "")
-            } else {
-                (group, version.as_str())
-            };
+            let (group, version_shown) = if builtin { ("", "") } else { (group, version.as_str()) };
             let resources = aggregated_resources(group, version_shown, items);
             json!({ "version": version, "resources": resources, "freshness": "Current" })
         })
@@ -363,10 +341,7 @@ pub(super) fn etag(document: &Value) -> String {
 /// SHA-512 in the upper-case hexadecimal the server prints.
 #[must_use]
 pub(super) fn sha512(bytes: &[u8]) -> String {
-    Sha512::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02X}"))
-        .collect()
+    Sha512::digest(bytes).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 #[cfg(test)]
@@ -375,10 +350,7 @@ mod tests {
 
     #[test]
     fn storage_hashes_are_those_of_the_server() {
-        assert_eq!(
-            storage_hash("apps", "v1", "ControllerRevision"),
-            "85nkx63pcBU="
-        );
+        assert_eq!(storage_hash("apps", "v1", "ControllerRevision"), "85nkx63pcBU=");
         assert_eq!(storage_hash("example.com", "v1", "Widget"), "gIwvi5rymmg=");
     }
 }

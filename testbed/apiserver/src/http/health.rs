@@ -4,9 +4,9 @@
 use aplomb_apimachinery::status::ApiError;
 use http::header::HeaderValue;
 
-use super::dispatch::no_such_path;
-use super::exchange::Context;
-use super::respond::Reply;
+use super::filters::Context;
+use super::response::Reply;
+use super::router::no_such_path;
 
 /// What the server does at its start and reports the health of, in its order. The box has done all
 /// of it once it answers.

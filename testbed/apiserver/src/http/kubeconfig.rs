@@ -15,7 +15,7 @@ const CLUSTER: &str = "aplomb-box";
 
 /// The text of a kubeconfig.
 #[must_use]
-pub(super) fn render(address: SocketAddr, ca_pem: &str, token: &str) -> String {
+pub(crate) fn render(address: SocketAddr, ca_pem: &str, token: &str) -> String {
     let ca = base64::engine::general_purpose::STANDARD.encode(ca_pem);
     let config = json!({
         "apiVersion": "v1",
@@ -41,11 +41,10 @@ pub(super) fn render(address: SocketAddr, ca_pem: &str, token: &str) -> String {
 ///
 /// A person's own kubeconfig holds credentials that cannot be had again.
 #[must_use]
-pub(super) fn may_replace(path: &Path) -> bool {
+pub(crate) fn may_replace(path: &Path) -> bool {
     match fs::read(path) {
         Ok(text) if text.is_empty() => true,
-        Ok(text) => serde_json::from_slice::<Value>(&text)
-            .is_ok_and(|config| config["clusters"][0]["name"] == CLUSTER),
+        Ok(text) => serde_json::from_slice::<Value>(&text).is_ok_and(|config| config["clusters"][0]["name"] == CLUSTER),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
@@ -54,7 +53,7 @@ pub(super) fn may_replace(path: &Path) -> bool {
 ///
 /// # Errors
 /// The file system's.
-pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;

@@ -50,16 +50,11 @@ impl InFlight {
     ///
     /// # Errors
     /// 429, in the words of the server.
-    pub(super) fn admit(
-        &self,
-        info: &RequestInfo,
-    ) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+    pub(super) fn admit(&self, info: &RequestInfo) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
         let bucket = match info.verb.as_str() {
             // It lasts, and would keep everybody else out.
             "watch" => return Ok(None),
-            "create" | "update" | "patch" | "delete" | "deletecollection" | "post" | "put" => {
-                &self.mutating
-            }
+            "create" | "update" | "patch" | "delete" | "deletecollection" | "post" | "put" => &self.mutating,
             _ => &self.reading,
         };
         let Some(bucket) = bucket else {

@@ -12,8 +12,7 @@ use crate::call::PatchType;
 
 /// What the server says it can do.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const STREAM_TYPES: &str =
-    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+const STREAM_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// What an object is turned into before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -182,9 +181,7 @@ fn convert(clause: &Clause, offer: Offer) -> Option<(Shape, &'static str)> {
     let group = clause.param("g").unwrap_or_default();
     let version = clause.param("v").unwrap_or_default();
     match (offer, group, version, kind) {
-        (Offer::Discovery, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
-            Some((Shape::Table, "v2"))
-        }
+        (Offer::Discovery, "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => Some((Shape::Table, "v2")),
         (Offer::Conversions | Offer::Custom, "meta.k8s.io", "v1" | "v1beta1", kind) => {
             let version = if version == "v1" { "v1" } else { "v1beta1" };
             let shape = match kind {
@@ -340,9 +337,7 @@ fn not_acceptable(types: &str) -> ApiError {
 /// 415 in the words of a handler.
 #[must_use]
 pub(super) fn unsupported(types: &str) -> ApiError {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {types}"
-    );
+    let message = format!("the body of the request was in an unknown format - accepted media types include: {types}");
     ApiError::new(415, "UnsupportedMediaType", message)
 }
 

@@ -8,11 +8,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::builtin::is_builtin;
-use super::dispatch::{no_such_path, not_allowed, not_found, router_not_acceptable};
-use super::exchange::Context;
+use super::filters::Context;
 use super::negotiate::{self, Form, Offer, Output, Shape, header, produces};
-use super::respond::Reply;
+use super::response::Reply;
 use super::route::split_path;
+use super::router::{no_such_path, not_allowed, not_found, router_not_acceptable};
 use super::{discovery, health, openapi, openid};
 
 pub(super) fn answer(context: &Context<'_>) -> Reply {
@@ -27,9 +27,7 @@ fn find(context: &Context<'_>) -> Result<Reply, ApiError> {
     match parts.as_slice() {
         [] if path.starts_with('/') => Ok(Reply::json(200, gojson::pretty(&paths(context)))),
         ["version"] => version(context),
-        [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => {
-            openid::answer(context)
-        }
+        [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => openid::answer(context),
         ["healthz" | "livez" | "readyz", ..] => health::answer(context, &parts),
         ["openapi", "v2"] if !path.ends_with('/') => Ok(openapi::swagger(context)),
         ["openapi", "v3"] if !path.ends_with('/') => Ok(openapi::index(context)),
@@ -129,12 +127,8 @@ fn aggregated(context: &Context<'_>, core: bool, output: &Output) -> Reply {
         };
         Reply::object(200, &document, output).with(CONTENT_TYPE, HeaderValue::from_static(kind))
     };
-    reply
-        .headers
-        .insert(VARY, HeaderValue::from_static("Accept"));
-    reply
-        .headers
-        .insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    reply.headers.insert(VARY, HeaderValue::from_static("Accept"));
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     if let Ok(etag) = HeaderValue::try_from(etag) {
         reply.headers.insert(ETAG, etag);
     }
@@ -204,10 +198,7 @@ fn paths(context: &Context<'_>) -> Value {
     .to_vec();
     let list = discovery::group_list(&context.shared.server);
     for group in list["groups"].as_array().into_iter().flatten() {
-        paths.push(format!(
-            "/apis/{}",
-            group["name"].as_str().unwrap_or_default()
-        ));
+        paths.push(format!("/apis/{}", group["name"].as_str().unwrap_or_default()));
         for version in group["versions"].as_array().into_iter().flatten() {
             paths.push(format!(
                 "/apis/{}",

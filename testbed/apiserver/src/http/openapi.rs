@@ -4,8 +4,8 @@
 //! Documents of the built-in kinds are vendored; those of custom resources are made from their
 //! definitions when first asked for after a change. How they are sent is `serve`'s business.
 
-mod book;
 mod builtin;
+mod cache;
 mod custom;
 mod document;
 mod proto;
@@ -13,5 +13,5 @@ mod raw;
 mod serve;
 mod swagger;
 
-pub(super) use book::Book;
+pub(super) use cache::OpenApiCache;
 pub(super) use serve::{document, index, swagger};

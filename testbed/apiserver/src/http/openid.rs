@@ -6,10 +6,10 @@ use http::Method;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 
-use super::dispatch::{not_allowed, router_not_acceptable};
-use super::exchange::Context;
+use super::filters::Context;
 use super::negotiate::{header, produces};
-use super::respond::Reply;
+use super::response::Reply;
+use super::router::{not_allowed, router_not_acceptable};
 use crate::auth::accounts::ISSUER;
 
 const KEY_SET: &str = "application/jwk-set+json";

@@ -69,9 +69,7 @@ fn watch_errors(options: &Options) -> Vec<FieldError> {
         ));
     }
     if options.continue_token.is_some() {
-        errors.push(rule(
-            "resourceVersionMatch is forbidden when continue is provided",
-        ));
+        errors.push(rule("resourceVersionMatch is forbidden when continue is provided"));
     }
     errors
 }
@@ -97,9 +95,8 @@ fn check_range(options: &Options, verb: Verb) -> Result<(), ApiError> {
         return Ok(());
     }
     let quoted = go_quote(given);
-    let why = format!(
-        "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: value out of range"
-    );
+    let why =
+        format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: value out of range");
     Err(match verb {
         Verb::Get | Verb::Watch => ApiError::new(500, "", why),
         _ => ApiError::bad_request(format!("invalid resource version: {why}")),
@@ -126,10 +123,7 @@ pub(super) fn patch(query: &Query, patch_type: PatchType) -> Result<Options, Api
     let force = query.flag("force");
     if patch_type == PatchType::Apply {
         if query.first("fieldManager").unwrap_or_default().is_empty() {
-            errors.push(FieldError::required(
-                "fieldManager",
-                "is required for apply patch",
-            ));
+            errors.push(FieldError::required("fieldManager", "is required for apply patch"));
         }
     } else if force.is_some() {
         errors.push(FieldError::forbidden(
@@ -178,10 +172,7 @@ fn field_manager_errors(manager: &str) -> Option<FieldError> {
     let (at, c) = manager
         .char_indices()
         .find(|(_, c)| c.is_control() || *c == '\u{fffd}')?;
-    let detail = format!(
-        "invalid character U+{:04X} (at position {at})",
-        u32::from(c)
-    );
+    let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
     Some(FieldError::invalid("fieldManager", manager, detail))
 }
 
@@ -189,12 +180,7 @@ fn dry_run(given: &[&str], errors: &mut Vec<FieldError>) -> bool {
     if given.iter().any(|value| *value != "All") {
         let value = Value::from(given.to_vec());
         let detail = format!("supported values: {}", go_quote("All"));
-        errors.push(FieldError::new(
-            ErrorType::NotSupported,
-            "dryRun",
-            value,
-            detail,
-        ));
+        errors.push(FieldError::new(ErrorType::NotSupported, "dryRun", value, detail));
     }
     !given.is_empty()
 }
@@ -206,27 +192,16 @@ fn dry_run(given: &[&str], errors: &mut Vec<FieldError>) -> bool {
 pub(super) fn delete(query: &Query, body: Option<&Value>) -> Result<Options, ApiError> {
     let (delete, dry) = match body {
         Some(body) => from_body(body)?,
-        None => (
-            from_query(query)?,
-            query.all("dryRun").map(str::to_owned).collect(),
-        ),
+        None => (from_query(query)?, query.all("dryRun").map(str::to_owned).collect()),
     };
     let mut errors = Vec::new();
     if let Some(policy) = &delete.propagation_policy {
         if delete.orphan_dependents.is_some() {
             let why = "orphanDependents and deletionPropagation cannot be both set";
-            errors.push(FieldError::invalid(
-                "propagationPolicy",
-                policy.as_str(),
-                why,
-            ));
+            errors.push(FieldError::invalid("propagationPolicy", policy.as_str(), why));
         } else if !PROPAGATION[..3].contains(&policy.as_str()) {
             let field = "propagationPolicy";
-            errors.push(FieldError::not_supported(
-                field,
-                policy.as_str(),
-                &PROPAGATION,
-            ));
+            errors.push(FieldError::not_supported(field, policy.as_str(), &PROPAGATION));
         }
     }
     let dry: Vec<&str> = dry.iter().map(String::as_str).collect();
@@ -271,15 +246,9 @@ fn from_body(body: &Value) -> Result<(DeleteOptions, Vec<String>), ApiError> {
         .map(str::to_owned)
         .collect();
     let options = DeleteOptions {
-        grace_period_seconds: typed("gracePeriodSeconds", "int64", Value::is_i64)?
-            .and_then(Value::as_i64),
-        propagation_policy: string(typed(
-            "propagationPolicy",
-            "v1.DeletionPropagation",
-            Value::is_string,
-        )?),
-        orphan_dependents: typed("orphanDependents", "bool", Value::is_boolean)?
-            .and_then(Value::as_bool),
+        grace_period_seconds: typed("gracePeriodSeconds", "int64", Value::is_i64)?.and_then(Value::as_i64),
+        propagation_policy: string(typed("propagationPolicy", "v1.DeletionPropagation", Value::is_string)?),
+        orphan_dependents: typed("orphanDependents", "bool", Value::is_boolean)?.and_then(Value::as_bool),
         uid: precondition("uid"),
         resource_version: precondition("resourceVersion"),
     };
@@ -302,31 +271,23 @@ fn type_error(field: &str, value: &Value, want: &str) -> ApiError {
 /// The manager a write is booked to: the parameter, or the client's name.
 #[must_use]
 pub(super) fn manager(query: &Query, user_agent: &str) -> String {
-    let given = query
-        .first("fieldManager")
-        .filter(|given| !given.is_empty());
+    let given = query.first("fieldManager").filter(|given| !given.is_empty());
     given
         .unwrap_or_else(|| user_agent.split('/').next().unwrap_or_default())
         .to_owned()
 }
 
 fn text(query: &Query, name: &str) -> Option<String> {
-    query
-        .first(name)
-        .filter(|value| !value.is_empty())
-        .map(str::to_owned)
+    query.first(name).filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
 fn number(query: &Query, name: &str) -> Result<Option<i64>, ApiError> {
     let Some(given) = query.first(name) else {
         return Ok(None);
     };
-    parse_int(given).map(Some).map_err(|why| {
-        ApiError::bad_request(format!(
-            "strconv.ParseInt: parsing {}: {why}",
-            go_quote(given)
-        ))
-    })
+    parse_int(given)
+        .map(Some)
+        .map_err(|why| ApiError::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(given))))
 }
 
 fn parse_int(text: &str) -> Result<i64, &'static str> {
@@ -359,10 +320,7 @@ mod tests {
     #[test]
     fn numbers_are_refused_in_gos_words() {
         let list = |raw: &str| refused(list(&Query::parse(raw), Verb::List));
-        assert_eq!(
-            list("limit=x"),
-            "strconv.ParseInt: parsing \"x\": invalid syntax"
-        );
+        assert_eq!(list("limit=x"), "strconv.ParseInt: parsing \"x\": invalid syntax");
         assert_eq!(
             list("limit=99999999999999999999"),
             "strconv.ParseInt: parsing \"99999999999999999999\": value out of range"
@@ -395,10 +353,7 @@ mod tests {
         let query = Query::parse("propagationPolicy=Orphan");
         let body = json!({"propagationPolicy": "Foreground", "preconditions": {"uid": "u"}});
         let options = delete(&query, Some(&body)).expect("accepted");
-        assert_eq!(
-            options.delete.propagation_policy.as_deref(),
-            Some("Foreground")
-        );
+        assert_eq!(options.delete.propagation_policy.as_deref(), Some("Foreground"));
         assert_eq!(options.delete.uid.as_deref(), Some("u"));
         let bad = delete(&query, Some(&json!({"gracePeriodSeconds": "x"})));
         assert_eq!(

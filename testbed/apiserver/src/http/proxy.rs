@@ -6,9 +6,9 @@ use aplomb_apimachinery::status::{ApiError, GroupResource};
 use http::Method;
 use serde_json::Value;
 
-use super::dispatch::not_allowed;
-use super::exchange::Context;
-use super::respond::Reply;
+use super::filters::Context;
+use super::response::Reply;
+use super::router::not_allowed;
 
 /// Where a node's kubelet listens unless the node says otherwise.
 const KUBELET_PORT: u64 = 10250;
@@ -66,9 +66,9 @@ fn pod(context: &Context<'_>, name: &str, port: &str) -> ApiError {
         return missing(context, name);
     };
     let address = object::text(&pod["status"], "podIP");
-    let usable = address.parse::<std::net::IpAddr>().is_ok_and(|address| {
-        !(address.is_loopback() || address.is_unspecified() || address.is_multicast())
-    });
+    let usable = address
+        .parse::<std::net::IpAddr>()
+        .is_ok_and(|address| !(address.is_loopback() || address.is_unspecified() || address.is_multicast()));
     if !usable {
         return ApiError::bad_request("address not allowed");
     }
@@ -82,9 +82,7 @@ fn pod(context: &Context<'_>, name: &str, port: &str) -> ApiError {
     } else {
         port.to_owned()
     };
-    let message = format!(
-        "error trying to reach service: dial tcp {address}:{port}: connect: connection refused"
-    );
+    let message = format!("error trying to reach service: dial tcp {address}:{port}: connect: connection refused");
     ApiError::new(503, "ServiceUnavailable", message)
 }
 
@@ -120,9 +118,7 @@ fn node(context: &Context<'_>, name: &str) -> ApiError {
         Ok(address) => ApiError::new(
             503,
             "ServiceUnavailable",
-            format!(
-                "error trying to reach service: dial tcp {address}: connect: connection refused"
-            ),
+            format!("error trying to reach service: dial tcp {address}: connect: connection refused"),
         ),
         Err(error) => error,
     }
@@ -141,13 +137,7 @@ pub(super) fn kubelet(context: &Context<'_>, name: &str) -> Result<String, ApiEr
         all.find(|address| address["type"] == **kind)
             .and_then(|address| address["address"].as_str())
     };
-    let preferred = [
-        "Hostname",
-        "InternalDNS",
-        "InternalIP",
-        "ExternalDNS",
-        "ExternalIP",
-    ];
+    let preferred = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
     let Some(address) = preferred.iter().find_map(address_of) else {
         let message = "no preferred addresses found; known addresses: []";
         return Err(ApiError::new(500, "", message));

@@ -70,11 +70,7 @@ impl RequestInfo {
         Some(&rest[1..])
     }
 
-    fn take_verb<'a>(
-        &mut self,
-        method: &Method,
-        parts: &'a [String],
-    ) -> Result<&'a [String], String> {
+    fn take_verb<'a>(&mut self, method: &Method, parts: &'a [String]) -> Result<&'a [String], String> {
         if matches!(parts[0].as_str(), "watch" | "proxy") {
             if parts.len() < 2 {
                 return Err(format!(
@@ -227,14 +223,7 @@ mod tests {
 
     #[test]
     fn short_paths_are_not_resources() {
-        for url in [
-            "/",
-            "/api",
-            "/api/v1",
-            "/apis/apps/v1",
-            "/version",
-            "/healthz/etcd/x",
-        ] {
+        for url in ["/", "/api", "/api/v1", "/apis/apps/v1", "/version", "/healthz/etcd/x"] {
             assert!(!read("GET", url).is_resource, "{url}");
         }
     }

@@ -19,9 +19,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::exchange::Peer;
-use super::refusal::Refusing;
-use super::respond::{Body, Reply};
+use super::filters::Peer;
+use super::malformed_request::Refusing;
+use super::response::{Body, Reply};
 use super::service::Service;
 use super::tls::Identity;
 
@@ -73,11 +73,7 @@ impl Drop for Handle {
 ///
 /// # Errors
 /// The address cannot be bound.
-pub async fn serve(
-    service: Service,
-    address: SocketAddr,
-    tls: Option<Identity>,
-) -> std::io::Result<Handle> {
+pub async fn serve(service: Service, address: SocketAddr, tls: Option<Identity>) -> std::io::Result<Handle> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
@@ -93,12 +89,7 @@ pub async fn serve(
     })
 }
 
-async fn accept(
-    listener: TcpListener,
-    service: Service,
-    tls: Option<TlsAcceptor>,
-    stop: CancellationToken,
-) {
+async fn accept(listener: TcpListener, service: Service, tls: Option<TlsAcceptor>, stop: CancellationToken) {
     let mut connections = tokio::task::JoinSet::new();
     let most = service.limits().connections;
     loop {
@@ -164,8 +155,7 @@ async fn looks_like_http(stream: &TcpStream) -> bool {
 }
 
 async fn refuse_plain(mut stream: TcpStream) {
-    let answer =
-        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    let answer = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
     let said = async {
         stream.write_all(answer).await?;
         stream.shutdown().await?;
@@ -186,13 +176,8 @@ enum Protocol {
     Http2,
 }
 
-async fn talk<S>(
-    stream: S,
-    peer: SocketAddr,
-    service: Service,
-    stop: CancellationToken,
-    protocol: Protocol,
-) where
+async fn talk<S>(stream: S, peer: SocketAddr, service: Service, stop: CancellationToken, protocol: Protocol)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let handler = hyper::service::service_fn(move |mut request: Request<Incoming>| {

@@ -13,10 +13,10 @@ use tower::retry::RetryLayer;
 use tower::util::MapRequestLayer;
 use tower::{BoxError, ServiceBuilder};
 
-use super::exchange;
+use super::filters;
 use super::limits::{InFlight, Limits};
 use super::openapi;
-use super::respond::Body;
+use super::response::Body;
 use crate::audit::Log;
 use crate::auth::Tokens;
 use crate::auth::tokens::MASTERS;
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     /// The flow schema and priority level every answer names.
     pub(super) flow: (String, String),
     /// What is published about the kinds.
-    pub(super) openapi: openapi::Book,
+    pub(super) openapi: openapi::OpenApiCache,
     pub(super) limits: Limits,
     pub(super) in_flight: InFlight,
 }
@@ -66,7 +66,7 @@ impl Service {
                 tokens,
                 audit,
                 flow,
-                openapi: openapi::Book::default(),
+                openapi: openapi::OpenApiCache::default(),
                 limits,
                 in_flight: InFlight::new(&limits),
             }),
@@ -115,12 +115,10 @@ impl Service {
         let mut value = HeaderValue::try_from(bearer).unwrap_or(HeaderValue::from_static("Bearer"));
         value.set_sensitive(true);
         ServiceBuilder::new()
-            .layer(MapRequestLayer::new(
-                move |mut request: Request<kube::client::Body>| {
-                    request.headers_mut().insert(AUTHORIZATION, value.clone());
-                    request
-                },
-            ))
+            .layer(MapRequestLayer::new(move |mut request: Request<kube::client::Body>| {
+                request.headers_mut().insert(AUTHORIZATION, value.clone());
+                request
+            }))
             .service(self.clone())
     }
 
@@ -181,6 +179,6 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = self.shared.clone();
-        Box::pin(async move { Ok(exchange::run(&shared, request).await) })
+        Box::pin(async move { Ok(filters::run(&shared, request).await) })
     }
 }

@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
-use crate::store::Secrets;
+use crate::storage::Secrets;
 
 /// Names every box answers to, besides the address it listens on.
 const NAMES: [&str; 6] = [
@@ -29,7 +29,7 @@ const CA_CERTIFICATE: &str = "ca.crt";
 pub struct Identity {
     /// PEM of the authority.
     pub ca_pem: String,
-    pub(super) config: Arc<ServerConfig>,
+    pub(crate) config: Arc<ServerConfig>,
 }
 
 /// Why certificates could not be made.
@@ -58,19 +58,13 @@ impl Identity {
     /// # Errors
     /// What is kept cannot be read.
     pub fn of(secrets: &Secrets, address: IpAddr) -> Result<Self, Error> {
-        let key =
-            secrets.get_or_make::<Error>(CA_KEY, || Ok(KeyPair::generate()?.serialize_pem()))?;
+        let key = secrets.get_or_make::<Error>(CA_KEY, || Ok(KeyPair::generate()?.serialize_pem()))?;
         let ca_key = KeyPair::from_pem(&key)?;
         let mut ca = CertificateParams::new(Vec::new())?;
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        ca.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
-        ca.distinguished_name
-            .push(DnType::CommonName, "aplomb-box-ca");
-        let ca_pem =
-            secrets.get_or_make::<Error>(CA_CERTIFICATE, || Ok(ca.self_signed(&ca_key)?.pem()))?;
+        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        ca.distinguished_name.push(DnType::CommonName, "aplomb-box-ca");
+        let ca_pem = secrets.get_or_make::<Error>(CA_CERTIFICATE, || Ok(ca.self_signed(&ca_key)?.pem()))?;
         let config = serving(&Issuer::new(ca, ca_key), address)?;
         Ok(Self {
             ca_pem,
@@ -87,8 +81,7 @@ fn serving(issuer: &Issuer<'_, KeyPair>, address: IpAddr) -> Result<ServerConfig
     names.sort();
     names.dedup();
     let mut leaf = CertificateParams::new(names)?;
-    leaf.distinguished_name
-        .push(DnType::CommonName, "aplomb-box");
+    leaf.distinguished_name.push(DnType::CommonName, "aplomb-box");
     let leaf = leaf.signed_by(&key, issuer)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let private = PrivateKeyDer::Pkcs8(key.serialize_der().into());

@@ -32,13 +32,7 @@ pub(super) fn events(
     })
 }
 
-fn write(
-    event: &WatchEvent,
-    converter: &Converter,
-    clock: &Clock,
-    first: bool,
-    form: Form,
-) -> Option<Bytes> {
+fn write(event: &WatchEvent, converter: &Converter, clock: &Clock, first: bool, form: Form) -> Option<Bytes> {
     let write = |kind, object| framed(kind, &*converter.event(object, first, clock.now())?, form);
     let (kind, object) = match event {
         WatchEvent::Added(object) => ("ADDED", object),

@@ -33,32 +33,16 @@ const WORDS: &[(&str, &str, Line)] = &[
         "did not find expected '-' indicator",
         Line::Before,
     ),
-    (
-        "multiline quoted scalar",
-        "found unexpected end of stream",
-        Line::Same,
-    ),
+    ("multiline quoted scalar", "found unexpected end of stream", Line::Same),
     ("unterminated", "found unexpected end of stream", Line::Same),
-    (
-        "misplaced bracket",
-        "did not find expected node content",
-        Line::Before,
-    ),
-    (
-        "simple key expected",
-        "could not find expected ':'",
-        Line::After,
-    ),
+    ("misplaced bracket", "did not find expected node content", Line::Before),
+    ("simple key expected", "could not find expected ':'", Line::After),
     (
         "merge value",
         "map merge requires map or sequence of maps as the value",
         Line::Unsaid,
     ),
-    (
-        "cannot deserialize null",
-        "did not find expected key",
-        Line::Before,
-    ),
+    ("cannot deserialize null", "did not find expected key", Line::Before),
     (
         "unexpected character: `\\u",
         "control characters are not allowed",
@@ -74,11 +58,7 @@ const WORDS: &[(&str, &str, Line)] = &[
         "found character that cannot start any token",
         Line::Same,
     ),
-    (
-        "tab",
-        "found character that cannot start any token",
-        Line::Same,
-    ),
+    ("tab", "found character that cannot start any token", Line::Same),
 ];
 
 /// Turns YAML into JSON.
@@ -93,10 +73,7 @@ pub(super) fn to_json(raw: &Bytes) -> Result<Bytes, String> {
     }
     let text = String::from_utf8_lossy(raw);
     let text = first_document(&text);
-    let first = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     if first.starts_with('\t') {
         return Err("yaml: found character that cannot start any token".to_owned());
     }
@@ -105,8 +82,7 @@ pub(super) fn to_json(raw: &Bytes) -> Result<Bytes, String> {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
     };
-    let value: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| complaint(text, &error))?;
+    let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| complaint(text, &error))?;
     Ok(value.to_string().into())
 }
 
@@ -121,9 +97,7 @@ pub(super) fn duplicate_key(raw: &Bytes) -> Option<String> {
     };
     let error = serde_saphyr::from_str_with_options::<Value>(text, options).err()?;
     let line = error.location()?.line();
-    let written = text
-        .lines()
-        .nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
+    let written = text.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
     let key = written.trim_start().trim_start_matches("- ");
     let key = key.split(':').next()?.trim().trim_matches(['"', '\'']);
     let key = aplomb_apimachinery::field::go_quote(key);
@@ -153,24 +127,16 @@ fn complaint(text: &str, error: &serde_saphyr::Error) -> String {
         return unclosed(text, rest.starts_with('['), line);
     }
     if ours.contains("unknown anchor") {
-        return format!(
-            "yaml: unknown anchor '{}' referenced",
-            anchor(text, line, column)
-        );
+        return format!("yaml: unknown anchor '{}' referenced", anchor(text, line, column));
     }
-    let known = WORDS
-        .iter()
-        .find(|(sign, ..)| ours.to_lowercase().contains(sign));
+    let known = WORDS.iter().find(|(sign, ..)| ours.to_lowercase().contains(sign));
     let (words, named) = match known {
         Some((_, words, Line::Unsaid)) => (*words, 0),
         Some((_, words, Line::Before)) => (*words, line - 1),
         Some((_, words, Line::After)) => (*words, line + 1),
         Some((_, words, Line::Same)) if line == 1 => (*words, 0),
         Some((_, words, Line::Same)) => (*words, line),
-        None => (
-            ours.lines().next().unwrap_or_default(),
-            if line > 1 { line } else { 0 },
-        ),
+        None => (ours.lines().next().unwrap_or_default(), if line > 1 { line } else { 0 }),
     };
     if named == 0 {
         format!("yaml: {words}")
@@ -202,10 +168,7 @@ fn unclosed(text: &str, sequence: bool, line: u64) -> String {
 fn anchor(text: &str, line: u64, column: u64) -> &str {
     let skip = |number: u64| usize::try_from(number).unwrap_or(1).saturating_sub(1);
     let line = text.lines().nth(skip(line)).unwrap_or_default();
-    let rest = line
-        .get(skip(column)..)
-        .unwrap_or_default()
-        .trim_start_matches('*');
+    let rest = line.get(skip(column)..).unwrap_or_default().trim_start_matches('*');
     rest.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
         .next()
         .unwrap_or_default()
@@ -224,19 +187,13 @@ mod tests {
         let cases = [
             ("a: [b\n", "yaml: line 1: did not find expected ',' or ']'"),
             ("{", "yaml: line 1: did not find expected node content"),
-            (
-                "a: b: c",
-                "yaml: mapping values are not allowed in this context",
-            ),
+            ("a: b: c", "yaml: mapping values are not allowed in this context"),
             (
                 "x: 1\na: b: c\n",
                 "yaml: line 2: mapping values are not allowed in this context",
             ),
             ("\tfoo", "yaml: found character that cannot start any token"),
-            (
-                "- a\nb: c\n",
-                "yaml: line 1: did not find expected '-' indicator",
-            ),
+            ("- a\nb: c\n", "yaml: line 1: did not find expected '-' indicator"),
             ("a: 'b\n", "yaml: line 2: found unexpected end of stream"),
             ("a: *x\n", "yaml: unknown anchor 'x' referenced"),
             ("a: \u{1}b\n", "yaml: control characters are not allowed"),

@@ -26,14 +26,10 @@ impl Columns {
             headers: vec![name_column()],
             paths: Vec::new(),
         };
-        let declared = version
-            .get("additionalPrinterColumns")
-            .and_then(Value::as_array);
+        let declared = version.get("additionalPrinterColumns").and_then(Value::as_array);
         let Some(declared) = declared.filter(|list| !list.is_empty()) else {
             columns.headers.push(age_column());
-            columns
-                .paths
-                .extend(JsonPath::parse(".metadata.creationTimestamp"));
+            columns.paths.extend(JsonPath::parse(".metadata.creationTimestamp"));
             return columns;
         };
         for column in declared {
@@ -55,16 +51,9 @@ impl Columns {
     /// One object's cells.
     #[must_use]
     pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let name = object
-            .pointer("/metadata/name")
-            .cloned()
-            .unwrap_or_else(|| "".into());
+        let name = object.pointer("/metadata/name").cloned().unwrap_or_else(|| "".into());
         let rest = self.headers[1..].iter().zip(&self.paths);
-        let cell = |(header, path): (&Column, &JsonPath)| match path
-            .find(object)
-            .unwrap_or_default()
-            .first()
-        {
+        let cell = |(header, path): (&Column, &JsonPath)| match path.find(object).unwrap_or_default().first() {
             Some(value) => cell(&header.kind, value, now),
             None => Value::Null,
         };
@@ -135,9 +124,7 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
         ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => value.clone(),
         ("string", Value::Null) => "<no value>".into(),
-        ("string", Value::Number(number)) if number.is_f64() => {
-            go::float(number.as_f64().unwrap_or_default()).into()
-        }
+        ("string", Value::Number(number)) if number.is_f64() => go::float(number.as_f64().unwrap_or_default()).into(),
         ("string", other) => go::json(other).into(),
         ("integer", Value::Number(number)) => whole(number).into(),
         ("number", Value::Number(_)) => value.clone(),
@@ -168,12 +155,7 @@ pub fn human_duration(seconds: i64) -> String {
         0 => format!("{first}{unit}"),
         _ => format!("{first}{unit}{second}{small}"),
     };
-    let (minutes, hours, days, years) = (
-        seconds / 60,
-        seconds / 3600,
-        seconds / 86_400,
-        seconds / 31_536_000,
-    );
+    let (minutes, hours, days, years) = (seconds / 60, seconds / 3600, seconds / 86_400, seconds / 31_536_000);
     match seconds {
         i64::MIN..=-2 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),

@@ -92,11 +92,7 @@ impl Names {
             .filter(|names| !text(names, "plural").is_empty());
         let names = accepted.unwrap_or(&crd["spec"]["names"]);
         let or = |text: &str, default: String| {
-            if text.is_empty() {
-                default
-            } else {
-                text.to_owned()
-            }
+            if text.is_empty() { default } else { text.to_owned() }
         };
         let kind = text(names, "kind");
         Self {

@@ -17,10 +17,7 @@ pub(super) fn settle(stored: &mut Value, schema: &Structural) {
         map.insert("metadata".into(), Value::Object(coerced.metadata));
     }
     if let Err(error) = embedded::coerce(stored, schema) {
-        tracing::debug!(
-            error = error.message(),
-            "Stored object kept an odd embedded resource"
-        );
+        tracing::debug!(error = error.message(), "Stored object kept an odd embedded resource");
     }
 }
 
@@ -59,17 +56,11 @@ pub(super) fn decode(
         .into_iter()
         .map(|path| format!("unknown field \"{path}\""))
         .collect();
-    Ok(Decoded {
-        object: body,
-        unknown,
-    })
+    Ok(Decoded { object: body, unknown })
 }
 
 fn is_of(body: &Value, group: &str, kind: &str) -> bool {
-    let version = body
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let version = body.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     let claimed = version.split_once('/').map_or("", |(group, _)| group);
     claimed == group && body.get("kind").and_then(Value::as_str) == Some(kind)
 }

@@ -12,10 +12,7 @@ pub fn default(value: &mut Value, schema: &Structural) {
                 let Some(default) = &property.default else {
                     continue;
                 };
-                if map
-                    .get(key)
-                    .is_none_or(|member| member.is_null() && !property.nullable)
-                {
+                if map.get(key).is_none_or(|member| member.is_null() && !property.nullable) {
                     map.insert(key.clone(), default.clone());
                 }
             }

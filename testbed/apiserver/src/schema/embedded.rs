@@ -18,12 +18,7 @@ pub fn coerce(object: &mut Value, schema: &Structural) -> Result<Vec<String>, Fi
     Ok(unknown)
 }
 
-fn walk(
-    value: &mut Value,
-    schema: &Structural,
-    path: &str,
-    unknown: &mut Vec<String>,
-) -> Result<(), FieldError> {
+fn walk(value: &mut Value, schema: &Structural, path: &str, unknown: &mut Vec<String>) -> Result<(), FieldError> {
     match value {
         Value::Object(map) => {
             if schema.extensions.embedded_resource {
@@ -49,26 +44,18 @@ fn walk(
     Ok(())
 }
 
-fn coerce_one(
-    map: &mut Map<String, Value>,
-    path: &str,
-    unknown: &mut Vec<String>,
-) -> Result<(), FieldError> {
+fn coerce_one(map: &mut Map<String, Value>, path: &str, unknown: &mut Vec<String>) -> Result<(), FieldError> {
     for key in ["apiVersion", "kind"] {
         if let Some(other) = map.get(key).filter(|v| !v.is_string()) {
-            return Err(FieldError::invalid(
-                child(path, key),
-                other.clone(),
-                "must be a string",
-            ));
+            return Err(FieldError::invalid(child(path, key), other.clone(), "must be a string"));
         }
     }
     let Some(metadata) = map.get("metadata") else {
         return Ok(());
     };
     let at = child(path, "metadata");
-    let coerced = object_meta::coerce(metadata)
-        .map_err(|message| FieldError::invalid(at.clone(), metadata.clone(), message))?;
+    let coerced =
+        object_meta::coerce(metadata).map_err(|message| FieldError::invalid(at.clone(), metadata.clone(), message))?;
     unknown.extend(coerced.unknown.iter().map(|name| format!("{at}.{name}")));
     map.insert("metadata".into(), Value::Object(coerced.metadata));
     Ok(())
@@ -121,15 +108,12 @@ fn validate_one(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldErro
         }
     }
     if let Some(Value::Object(metadata)) = map.get("metadata") {
-        errors.extend(super::embedded_meta::validate(
-            metadata,
-            &child(path, "metadata"),
-        ));
+        errors.extend(super::embedded_meta::validate(metadata, &child(path, "metadata")));
     }
 }
 
 fn check_kind(at: &str, kind: &str) -> Option<FieldError> {
-    let problems = aplomb_apimachinery::definition_names::dns_1035_label(&kind.to_lowercase());
+    let problems = aplomb_apimachinery::validation::dns_1035_label(&kind.to_lowercase());
     let detail = format!(
         "may have mixed case, but should otherwise match: {}",
         problems.join(",")

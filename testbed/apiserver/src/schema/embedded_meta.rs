@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use aplomb_apimachinery::definition_names as names;
 use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::validation;
 
 /// Annotations together may not be larger than this.
 const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
@@ -14,7 +14,7 @@ pub(super) fn validate(metadata: &Map<String, Value>, path: &str) -> Vec<FieldEr
     let mut errors = Vec::new();
     for (key, prefix) in [("generateName", true), ("name", false)] {
         if let Some(text) = metadata.get(key).and_then(Value::as_str) {
-            let problems = names::path_segment(text, prefix);
+            let problems = validation::path_segment(text, prefix);
             errors.extend(
                 problems
                     .into_iter()
@@ -23,7 +23,7 @@ pub(super) fn validate(metadata: &Map<String, Value>, path: &str) -> Vec<FieldEr
         }
     }
     if let Some(namespace) = metadata.get("namespace").and_then(Value::as_str) {
-        let problems = names::dns_1123_label(namespace);
+        let problems = validation::dns_label(namespace, false);
         let at = format!("{path}.namespace");
         errors.extend(
             problems
@@ -32,18 +32,12 @@ pub(super) fn validate(metadata: &Map<String, Value>, path: &str) -> Vec<FieldEr
         );
     }
     errors.extend(validate_labels(metadata, &format!("{path}.labels")));
-    errors.extend(validate_annotations(
-        metadata,
-        &format!("{path}.annotations"),
-    ));
+    errors.extend(validate_annotations(metadata, &format!("{path}.annotations")));
     errors.extend(validate_finalizers(metadata, &format!("{path}.finalizers")));
     errors
 }
 
-fn texts<'a>(
-    metadata: &'a Map<String, Value>,
-    key: &str,
-) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn texts<'a>(metadata: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let map = metadata.get(key).and_then(Value::as_object);
     map.into_iter()
         .flatten()
@@ -54,12 +48,12 @@ fn validate_labels(metadata: &Map<String, Value>, at: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in texts(metadata, "labels") {
         errors.extend(
-            names::qualified_name(key)
+            validation::qualified_name(key)
                 .into_iter()
                 .map(|m| FieldError::invalid(at, key, m)),
         );
         errors.extend(
-            names::label_value(value)
+            validation::label_value(value)
                 .into_iter()
                 .map(|m| FieldError::invalid(at, value, m)),
         );
@@ -72,12 +66,8 @@ fn validate_annotations(metadata: &Map<String, Value>, at: &str) -> Vec<FieldErr
     let mut size = 0;
     for (key, value) in texts(metadata, "annotations") {
         size += key.len() + value.len();
-        let problems = names::qualified_name(&key.to_lowercase());
-        errors.extend(
-            problems
-                .into_iter()
-                .map(|m| FieldError::invalid(at, key, m)),
-        );
+        let problems = validation::qualified_name(&key.to_lowercase());
+        errors.extend(problems.into_iter().map(|m| FieldError::invalid(at, key, m)));
     }
     if size > MAX_ANNOTATION_BYTES {
         errors.push(FieldError::too_long(at, MAX_ANNOTATION_BYTES));
@@ -90,12 +80,8 @@ fn validate_finalizers(metadata: &Map<String, Value>, at: &str) -> Vec<FieldErro
     let mut errors = Vec::new();
     let (mut orphan, mut foreground) = (false, false);
     for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
-        let problems = names::qualified_name(finalizer);
-        errors.extend(
-            problems
-                .into_iter()
-                .map(|m| FieldError::invalid(at, finalizer, m)),
-        );
+        let problems = validation::qualified_name(finalizer);
+        errors.extend(problems.into_iter().map(|m| FieldError::invalid(at, finalizer, m)));
         orphan |= finalizer == "orphan";
         foreground |= finalizer == "foregroundDeletion";
     }

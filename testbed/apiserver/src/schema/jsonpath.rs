@@ -113,10 +113,7 @@ fn parse_bracket(chars: &mut Peekable<Chars<'_>>) -> Result<Step, String> {
     if text == "*" {
         return Ok(Step::Wildcard);
     }
-    if let Some(filter) = text
-        .strip_prefix("?(")
-        .and_then(|rest| rest.strip_suffix(')'))
-    {
+    if let Some(filter) = text.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
         return parse_filter(filter).map(Step::Filter);
     }
     if let Some(name) = unquote(text) {
@@ -185,9 +182,7 @@ fn parse_filter(text: &str) -> Result<Filter, String> {
 }
 
 fn parse_operand(text: &str) -> Result<Operand, String> {
-    let quoted = text
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'));
+    let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     if let Some(literal) = quoted.map(str::to_owned).or_else(|| unquote(text)) {
         return Ok(Operand::Literal(literal.into()));
     }
@@ -198,9 +193,7 @@ fn parse_operand(text: &str) -> Result<Operand, String> {
         .parse::<i64>()
         .map(Value::from)
         .or_else(|_| text.parse::<f64>().map(Value::from));
-    let literal = number
-        .ok()
-        .or_else(|| text.parse::<bool>().ok().map(Value::from));
+    let literal = number.ok().or_else(|| text.parse::<bool>().ok().map(Value::from));
     literal
         .map(Operand::Literal)
         .ok_or_else(|| format!("unrecognized identifier {text}"))
@@ -239,12 +232,7 @@ fn descend(value: &Value, out: &mut Vec<Value>) {
     }
 }
 
-fn slice(
-    value: &Value,
-    from: Option<i64>,
-    to: Option<i64>,
-    single: bool,
-) -> Result<Vec<Value>, String> {
+fn slice(value: &Value, from: Option<i64>, to: Option<i64>, single: bool) -> Result<Vec<Value>, String> {
     if value.is_null() {
         return Ok(Vec::new());
     }
@@ -266,9 +254,7 @@ fn slice(
 
 impl Filter {
     fn apply(&self, value: &Value) -> Result<Vec<Value>, String> {
-        let items = value
-            .as_array()
-            .ok_or("not array or slice and cannot be filtered")?;
+        let items = value.as_array().ok_or("not array or slice and cannot be filtered")?;
         let mut kept = Vec::new();
         for item in items {
             let left = self.left.find(item)?;
@@ -313,9 +299,7 @@ mod tests {
     fn find(path: &str) -> Vec<Value> {
         let object = json!({"spec": {"a.b": 1, "list": [{"n": 1}, {"n": 2}]},
             "status": {"conditions": [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]}});
-        JsonPath::parse(path)
-            .and_then(|p| p.find(&object))
-            .unwrap_or_default()
+        JsonPath::parse(path).and_then(|p| p.find(&object)).unwrap_or_default()
     }
 
     #[test]

@@ -53,16 +53,8 @@ fn child(path: &str, key: &str) -> String {
 fn duplicates(items: &[Value], path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        if items[..index]
-            .iter()
-            .filter(|earlier| *earlier == item)
-            .count()
-            == 1
-        {
-            errors.push(FieldError::duplicate(
-                format!("{path}[{index}]"),
-                item.clone(),
-            ));
+        if items[..index].iter().filter(|earlier| *earlier == item).count() == 1 {
+            errors.push(FieldError::duplicate(format!("{path}[{index}]"), item.clone()));
         }
     }
     errors
@@ -76,11 +68,7 @@ fn duplicate_keys(items: &[Value], schema: &Structural, path: &str) -> Vec<Field
             Value::Object(map) => keys.push(key_of(map, &schema.extensions.list_map_keys)),
             other => {
                 let detail = "must be an object for an array of list-type map";
-                return vec![FieldError::invalid(
-                    format!("{path}[{index}]"),
-                    other.clone(),
-                    detail,
-                )];
+                return vec![FieldError::invalid(format!("{path}[{index}]"), other.clone(), detail)];
             }
         }
     }

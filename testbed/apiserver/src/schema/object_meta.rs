@@ -6,7 +6,6 @@
 use serde_json::{Map, Value};
 
 use aplomb_go_compat as go;
-use aplomb_go_compat::meta_time as go_time;
 
 /// Metadata after decoding.
 #[derive(Debug, Default)]
@@ -47,11 +46,7 @@ static OBJECT_META: Type = Type {
     members: &[
         ("annotations", Shape::TextMap, Omitted),
         ("creationTimestamp", Shape::Time, Omitted),
-        (
-            "deletionGracePeriodSeconds",
-            Shape::Integer { pointer: true },
-            Omitted,
-        ),
+        ("deletionGracePeriodSeconds", Shape::Integer { pointer: true }, Omitted),
         ("deletionTimestamp", Shape::Time, Omitted),
         ("finalizers", Shape::TextList, Omitted),
         ("generateName", Shape::Text("string"), Omitted),
@@ -86,11 +81,7 @@ static MANAGED_FIELDS: Type = Type {
         ("fieldsType", Shape::Text("string"), Omitted),
         ("fieldsV1", Shape::Raw, Omitted),
         ("manager", Shape::Text("string"), Omitted),
-        (
-            "operation",
-            Shape::Text("v1.ManagedFieldsOperationType"),
-            Omitted,
-        ),
+        ("operation", Shape::Text("v1.ManagedFieldsOperationType"), Omitted),
         ("subresource", Shape::Text("string"), Omitted),
         ("time", Shape::Time, Omitted),
     ],
@@ -131,17 +122,10 @@ struct Reader {
 
 impl Reader {
     /// `path` locates the struct for people, `trail` for Go, which leaves out indices.
-    fn members(
-        &mut self,
-        map: &Map<String, Value>,
-        kind: &Type,
-        path: &str,
-        trail: &str,
-    ) -> Map<String, Value> {
+    fn members(&mut self, map: &Map<String, Value>, kind: &Type, path: &str, trail: &str) -> Map<String, Value> {
         let mut out = Map::new();
         for (name, value) in map {
-            let Some((_, shape, empty)) = kind.members.iter().find(|(known, ..)| known == name)
-            else {
+            let Some((_, shape, empty)) = kind.members.iter().find(|(known, ..)| known == name) else {
                 self.unknown.push(format!("{path}{name}"));
                 continue;
             };
@@ -166,22 +150,16 @@ impl Reader {
             return None;
         }
         match (shape, value) {
-            (Shape::Text(_), Value::String(_))
-            | (Shape::Flag, Value::Bool(_))
-            | (Shape::Raw, _) => Some(value.clone()),
+            (Shape::Text(_), Value::String(_)) | (Shape::Flag, Value::Bool(_)) | (Shape::Raw, _) => Some(value.clone()),
             (Shape::Text(wanted), _) => self.mismatch(value, wanted, at),
             (Shape::Flag, _) => self.mismatch(value, "bool", at),
-            (Shape::Integer { .. }, Value::Number(number)) if number.is_i64() => {
-                Some(value.clone())
-            }
+            (Shape::Integer { .. }, Value::Number(number)) if number.is_i64() => Some(value.clone()),
             (Shape::Integer { .. }, _) => self.mismatch(value, "int64", at),
             (Shape::Time, Value::String(text)) => self.time(text),
             (Shape::Time, _) => self.mismatch(value, "string", at),
             (Shape::TextMap, Value::Object(map)) => Some(self.texts(map, at)),
             (Shape::TextMap, _) => self.mismatch(value, "map[string]string", at),
-            (Shape::TextList, Value::Array(items)) => {
-                Some(items.iter().map(|item| self.text(item, at)).collect())
-            }
+            (Shape::TextList, Value::Array(items)) => Some(items.iter().map(|item| self.text(item, at)).collect()),
             (Shape::TextList, _) => self.mismatch(value, "[]string", at),
             (Shape::Structs(kind), Value::Array(items)) => Some(self.structs(items, kind, at)),
             (Shape::Structs(kind), _) => self.mismatch(value, &format!("[]v1.{}", kind.name), at),
@@ -189,7 +167,7 @@ impl Reader {
     }
 
     fn time(&mut self, text: &str) -> Option<Value> {
-        match go_time::parse(text) {
+        match go::time::seconds(text) {
             Ok(time) => Some(time.into()),
             Err(message) => {
                 self.error.get_or_insert(message);
@@ -238,9 +216,7 @@ impl Reader {
             other => token(other).to_owned(),
         };
         let Place { owner, trail, .. } = at;
-        let message = format!(
-            "json: cannot unmarshal {what} into Go struct field {owner}.{trail} of type {wanted}"
-        );
+        let message = format!("json: cannot unmarshal {what} into Go struct field {owner}.{trail} of type {wanted}");
         self.error.get_or_insert(message);
         None
     }
@@ -257,9 +233,7 @@ fn is_empty(value: &Value, shape: &Shape) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && !matches!(shape, Shape::Raw),
-        Value::Number(number) => {
-            matches!(shape, Shape::Integer { pointer: false }) && number.as_i64() == Some(0)
-        }
+        Value::Number(number) => matches!(shape, Shape::Integer { pointer: false }) && number.as_i64() == Some(0),
         Value::Null => true,
         Value::Bool(_) => false,
     }

@@ -13,8 +13,7 @@ pub(super) fn publish(schema: &Value, group: &str, version: &str, kind: &str) ->
     let mut published = schema.as_object().cloned().unwrap_or_default();
     expand(&mut published);
     published.insert("type".into(), "object".into());
-    let preserves =
-        published.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+    let preserves = published.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
     if !preserves || published.contains_key("properties") {
         let properties = published.entry("properties").or_insert_with(|| json!({}));
         if let Value::Object(properties) = properties {
@@ -22,10 +21,7 @@ pub(super) fn publish(schema: &Value, group: &str, version: &str, kind: &str) ->
                 "apiVersion".into(),
                 json!({ "description": API_VERSION, "type": "string" }),
             );
-            properties.insert(
-                "kind".into(),
-                json!({ "description": KIND, "type": "string" }),
-            );
+            properties.insert("kind".into(), json!({ "description": KIND, "type": "string" }));
             properties.insert("metadata".into(), object_meta());
         }
     }
@@ -65,10 +61,7 @@ fn expand_embedded(schema: &mut Map<String, Value>) {
             "apiVersion".into(),
             json!({ "description": API_VERSION, "type": "string" }),
         );
-        properties.insert(
-            "kind".into(),
-            json!({ "description": KIND, "type": "string" }),
-        );
+        properties.insert("kind".into(), json!({ "description": KIND, "type": "string" }));
         properties.insert("metadata".into(), object_meta());
     }
     let required = schema.entry("required").or_insert_with(|| json!([]));

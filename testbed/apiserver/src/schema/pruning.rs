@@ -8,9 +8,7 @@ use super::structural::Structural;
 
 /// Removes unknown fields of a whole resource; apiVersion, kind and metadata stay.
 pub fn prune_resource(object: &mut Value, schema: &Structural) -> Vec<String> {
-    let mut pruner = Pruner {
-        unknown: Vec::new(),
-    };
+    let mut pruner = Pruner { unknown: Vec::new() };
     if schema.extensions.preserve_unknown_fields {
         pruner.keep(object, schema, "", true);
     } else {
@@ -22,10 +20,7 @@ pub fn prune_resource(object: &mut Value, schema: &Structural) -> Vec<String> {
 
 /// Removes unknown fields of a value that is not a whole resource.
 pub fn prune_value(value: &mut Value, schema: &Structural) {
-    Pruner {
-        unknown: Vec::new(),
-    }
-    .prune(value, Some(schema), "");
+    Pruner { unknown: Vec::new() }.prune(value, Some(schema), "");
 }
 
 /// Removes null members whose schema is not nullable and has no default.
@@ -60,9 +55,7 @@ impl Pruner {
             Some(schema) if schema.extensions.preserve_unknown_fields => {
                 self.keep(value, schema, path, schema.extensions.embedded_resource);
             }
-            Some(schema) => {
-                self.prune_known(value, schema, path, schema.extensions.embedded_resource)
-            }
+            Some(schema) => self.prune_known(value, schema, path, schema.extensions.embedded_resource),
             None => self.prune_all(value, path),
         }
     }
@@ -82,13 +75,7 @@ impl Pruner {
         }
     }
 
-    fn prune_known(
-        &mut self,
-        value: &mut Value,
-        schema: &Structural,
-        path: &str,
-        is_resource: bool,
-    ) {
+    fn prune_known(&mut self, value: &mut Value, schema: &Structural, path: &str, is_resource: bool) {
         match value {
             Value::Object(map) => map.retain(|key, member| {
                 if is_resource && is_meta(key) {
@@ -118,10 +105,7 @@ impl Pruner {
     fn keep(&mut self, value: &mut Value, schema: &Structural, path: &str, is_resource: bool) {
         match value {
             Value::Object(map) => {
-                for (key, member) in map
-                    .iter_mut()
-                    .filter(|(key, _)| !(is_resource && is_meta(key)))
-                {
+                for (key, member) in map.iter_mut().filter(|(key, _)| !(is_resource && is_meta(key))) {
                     if let Some(property) = schema.properties.get(key) {
                         self.prune(member, Some(property), &join(path, key));
                     } else if schema.additional.is_some() {

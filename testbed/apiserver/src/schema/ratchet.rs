@@ -27,10 +27,7 @@ impl<'a> Correlated<'a> {
     /// The pair of a member, if both sides and the schema have it.
     #[must_use]
     pub fn key(&self, name: &str) -> Option<Self> {
-        let (old, new) = (
-            self.old.as_object()?.get(name)?,
-            self.new.as_object()?.get(name)?,
-        );
+        let (old, new) = (self.old.as_object()?.get(name)?, self.new.as_object()?.get(name)?);
         Some(Self {
             old,
             new,
@@ -42,8 +39,7 @@ impl<'a> Correlated<'a> {
     #[must_use]
     pub fn index(&self, index: usize) -> Option<Self> {
         let new = self.new.as_array()?.get(index)?;
-        let old =
-            find_by_keys(self.schema, self.old.as_array()?, new).filter(|old| !old.is_null())?;
+        let old = find_by_keys(self.schema, self.old.as_array()?, new).filter(|old| !old.is_null())?;
         Some(Self {
             old,
             new,
@@ -56,14 +52,10 @@ impl<'a> Correlated<'a> {
     pub fn unchanged(&self) -> bool {
         match (self.old, self.new) {
             (Value::Array(old), Value::Array(new)) if self.is_list_map() => {
-                old.len() == new.len()
-                    && (0..new.len()).all(|i| self.index(i).is_some_and(|pair| pair.unchanged()))
+                old.len() == new.len() && (0..new.len()).all(|i| self.index(i).is_some_and(|pair| pair.unchanged()))
             }
             (Value::Object(old), Value::Object(new)) => {
-                old.len() == new.len()
-                    && new
-                        .keys()
-                        .all(|k| self.key(k).is_some_and(|pair| pair.unchanged()))
+                old.len() == new.len() && new.keys().all(|k| self.key(k).is_some_and(|pair| pair.unchanged()))
             }
             (old, new) => old == new,
         }
@@ -76,21 +68,15 @@ impl<'a> Correlated<'a> {
 
 /// The item of `items` with the same list-map keys as `item`; `None` unless the list is a map.
 #[must_use]
-pub fn find_by_keys<'a>(
-    schema: &Structural,
-    items: &'a [Value],
-    item: &Value,
-) -> Option<&'a Value> {
+pub fn find_by_keys<'a>(schema: &Structural, items: &'a [Value], item: &Value) -> Option<&'a Value> {
     let names = &schema.extensions.list_map_keys;
     if schema.extensions.list_type.as_deref() != Some("map") || names.is_empty() {
         return None;
     }
     let wanted = item.as_object()?;
-    items.iter().find(|candidate| {
-        candidate
-            .as_object()
-            .is_some_and(|c| same_keys(c, wanted, names))
-    })
+    items
+        .iter()
+        .find(|candidate| candidate.as_object().is_some_and(|c| same_keys(c, wanted, names)))
 }
 
 fn same_keys(one: &Map<String, Value>, other: &Map<String, Value>, names: &[String]) -> bool {

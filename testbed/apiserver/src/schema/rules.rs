@@ -123,13 +123,7 @@ impl Rules {
         }
     }
 
-    fn walk_items(
-        &self,
-        place: &Place<'_>,
-        items: &[Value],
-        old: Option<&Value>,
-        found: &mut Found,
-    ) {
+    fn walk_items(&self, place: &Place<'_>, items: &[Value], old: Option<&Value>, found: &mut Found) {
         let (Some(rules), Some(schema)) = (&self.items, place.schema.items.as_deref()) else {
             return;
         };
@@ -146,23 +140,13 @@ impl Rules {
         }
     }
 
-    fn walk_members(
-        &self,
-        place: &Place<'_>,
-        map: &Map<String, Value>,
-        old: Option<&Value>,
-        found: &mut Found,
-    ) {
+    fn walk_members(&self, place: &Place<'_>, map: &Map<String, Value>, old: Option<&Value>, found: &mut Found) {
         let (schema, path) = (place.schema, place.path);
         for (name, member) in map {
             let old_member = old.and_then(|old| old.get(name));
             let ratchet = place.ratchet.key(name);
             let walk = |rules: &Self, schema, path: &str, found: &mut Found| {
-                let below = Place {
-                    schema,
-                    path,
-                    ratchet,
-                };
+                let below = Place { schema, path, ratchet };
                 rules.walk(&below, member, old_member, found);
             };
             let any = self.additional.as_ref().zip(schema.additional_schema());
@@ -222,11 +206,7 @@ struct Place<'a> {
 impl Place<'_> {
     /// An error about a rule rather than the value, which is shown by its type only.
     fn trouble(&self, detail: String) -> FieldError {
-        let at = if self.path.is_empty() {
-            "<nil>"
-        } else {
-            self.path
-        };
+        let at = if self.path.is_empty() { "<nil>" } else { self.path };
         FieldError::invalid(at, self.schema.type_name.as_str(), detail)
     }
 }
@@ -265,29 +245,17 @@ impl Ratchet<'_> {
     }
 
     fn unchanged(&self) -> bool {
-        self.current
-            .or(self.above)
-            .is_some_and(|pair| pair.unchanged())
+        self.current.or(self.above).is_some_and(|pair| pair.unchanged())
     }
 }
 
-fn evaluate_one(
-    compiled: &Compiled,
-    scope: &Scope,
-    place: &Place<'_>,
-    value: &Value,
-    found: &mut Found,
-) {
+fn evaluate_one(compiled: &Compiled, scope: &Scope, place: &Place<'_>, value: &Value, found: &mut Found) {
     let outcome = match &compiled.program {
         Ok(None) => return,
         Ok(Some(program)) if program.uses_old_self && scope.old.is_none() => return,
-        Ok(Some(program)) => program
-            .run(scope)
-            .map(|value| (value, program.uses_old_self)),
+        Ok(Some(program)) => program.run(scope).map(|value| (value, program.uses_old_self)),
         Err(why) => {
-            return found
-                .errors
-                .push(place.trouble(format!("rule compile error: {why}")));
+            return found.errors.push(place.trouble(format!("rule compile error: {why}")));
         }
     };
     match outcome {
@@ -298,9 +266,7 @@ fn evaluate_one(
         Ok(_) => found.errors.push(failure(compiled, scope, place, value)),
         Err(why) => {
             found.stopped = why == COST_EXCEEDED;
-            found
-                .errors
-                .push(place.trouble(explain(&why, compiled.name())));
+            found.errors.push(place.trouble(explain(&why, compiled.name())));
         }
     }
 }
@@ -365,8 +331,7 @@ mod tests {
 
     #[test]
     fn expressions_compile_or_fail_as_on_the_real_server() {
-        let data: Value = serde_json::from_str(include_str!("testdata/expressions.json"))
-            .expect("test data is JSON");
+        let data: Value = serde_json::from_str(include_str!("testdata/expressions.json")).expect("test data is JSON");
         let schema = Structural::parse(&data["schema"]);
         let mut wrong = Vec::new();
         for case in data["cases"].as_array().expect("cases") {
@@ -383,18 +348,12 @@ mod tests {
                 ));
             }
         }
-        assert!(
-            wrong.is_empty(),
-            "{} differ:\n{}",
-            wrong.len(),
-            wrong.join("\n")
-        );
+        assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     }
 
     #[test]
     fn rules_evaluate_as_on_the_real_server() {
-        let data: Value = serde_json::from_str(include_str!("testdata/evaluations.json"))
-            .expect("test data is JSON");
+        let data: Value = serde_json::from_str(include_str!("testdata/evaluations.json")).expect("test data is JSON");
         let mut wrong = Vec::new();
         for case in data["cases"].as_array().expect("cases") {
             let schema = Structural::parse(&json!({ "type": "object", "properties": { "spec": {
@@ -417,12 +376,7 @@ mod tests {
                 ));
             }
         }
-        assert!(
-            wrong.is_empty(),
-            "{} differ:\n{}",
-            wrong.len(),
-            wrong.join("\n")
-        );
+        assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     }
 
     #[test]

@@ -35,17 +35,12 @@ impl Scale {
     /// Checks the desired number.
     pub(super) fn validate_spec(&self, object: &Value) -> Vec<FieldError> {
         let path = self.spec_replicas.as_deref();
-        path.and_then(|path| replicas(object, path))
-            .into_iter()
-            .collect()
+        path.and_then(|path| replicas(object, path)).into_iter().collect()
     }
 
     /// Checks the observed number and the selector.
     pub(super) fn validate_status(&self, object: &Value) -> Vec<FieldError> {
-        let observed = self
-            .status_replicas
-            .as_deref()
-            .and_then(|path| replicas(object, path));
+        let observed = self.status_replicas.as_deref().and_then(|path| replicas(object, path));
         let selector = self.selector.as_deref().and_then(|path| {
             let wrong = |message| FieldError::invalid(path, "", message);
             match find(object, path) {
@@ -68,11 +63,7 @@ fn replicas(object: &Value, path: &str) -> Option<FieldError> {
         },
     };
     if number < 0 {
-        Some(FieldError::invalid(
-            path,
-            number,
-            "should be a non-negative integer",
-        ))
+        Some(FieldError::invalid(path, number, "should be a non-negative integer"))
     } else if number > i64::from(i32::MAX) {
         let limit = format!("should be less than or equal to {}", i32::MAX);
         Some(FieldError::invalid(path, number, limit))
@@ -165,8 +156,7 @@ mod tests {
 
     #[test]
     fn each_mistake_is_said_in_the_servers_words() {
-        let wrong =
-            json!({ "spec": { "replicas": -1 }, "status": { "replicas": "many", "selector": 5 } });
+        let wrong = json!({ "spec": { "replicas": -1 }, "status": { "replicas": "many", "selector": 5 } });
         let want = [
             "should be a non-negative integer",
             ".status.replicas accessor error: many is of the type string, expected int64",

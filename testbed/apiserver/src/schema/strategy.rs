@@ -1,9 +1,9 @@
 //! How custom resources of one CRD version behave.
 
-use aplomb_apimachinery::definition_names as names;
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_apimachinery::resource::{Column, Decoded, Part, Strategy};
 use aplomb_apimachinery::status::ApiError;
+use aplomb_apimachinery::validation;
 use aplomb_go_compat as go;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -50,8 +50,7 @@ impl CrdStrategy {
             let name = version.get("name").and_then(Value::as_str);
             name.unwrap_or_default().to_owned()
         };
-        let (schema, name, storage_version) =
-            (&schema_of(version), &name_of(version), name_of(storage));
+        let (schema, name, storage_version) = (&schema_of(version), &name_of(version), name_of(storage));
         let stored = (*name != storage_version).then(|| Structural::parse(&schema_of(storage)));
         let parsed = Structural::parse(schema);
         Self {
@@ -76,39 +75,22 @@ impl CrdStrategy {
 
     fn validate_type_meta(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        for (key, wanted) in [
-            ("kind", self.kind.clone()),
-            ("apiVersion", self.api_version()),
-        ] {
+        for (key, wanted) in [("kind", self.kind.clone()), ("apiVersion", self.api_version())] {
             let actual = object.get(key).and_then(Value::as_str).unwrap_or_default();
             if actual != wanted {
-                errors.push(FieldError::invalid(
-                    key,
-                    actual,
-                    format!("must be {wanted}"),
-                ));
+                errors.push(FieldError::invalid(key, actual, format!("must be {wanted}")));
             }
         }
         errors
     }
 
     /// Rules are left unchecked, with a note, when an object is wrong in a way they may not expect.
-    fn validate_rules(
-        &self,
-        mut errors: Vec<FieldError>,
-        object: &Value,
-        old: Option<&Value>,
-    ) -> Vec<FieldError> {
+    fn validate_rules(&self, mut errors: Vec<FieldError>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         if !self.schema.has_rules() {
             return errors;
         }
         if errors.iter().any(is_blocking) {
-            errors.push(FieldError::new(
-                ErrorType::Invalid,
-                "<nil>",
-                Value::Null,
-                NOT_CHECKED,
-            ));
+            errors.push(FieldError::new(ErrorType::Invalid, "<nil>", Value::Null, NOT_CHECKED));
             return errors;
         }
         let pair = old.map(|old| Correlated::new(object, old, &self.schema));
@@ -120,20 +102,14 @@ impl CrdStrategy {
 /// Errors after which rules cannot be evaluated.
 fn is_blocking(error: &FieldError) -> bool {
     use ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
-    matches!(
-        error.kind,
-        NotSupported | Required | TooLong | TooMany | TypeInvalid
-    )
+    matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
 }
 
 fn parse_selectable(version: &Value) -> Vec<(String, JsonPath)> {
     let fields = version.get("selectableFields").and_then(Value::as_array);
     let parse = |field: &Value| {
         let path = field.get("jsonPath")?.as_str()?;
-        Some((
-            path.trim_start_matches('.').to_owned(),
-            JsonPath::parse(path).ok()?,
-        ))
+        Some((path.trim_start_matches('.').to_owned(), JsonPath::parse(path).ok()?))
     };
     fields.into_iter().flatten().filter_map(parse).collect()
 }
@@ -239,8 +215,7 @@ impl Strategy for CrdStrategy {
         }
         if let (true, Part::Status, Some(status)) = (right_type, part, object.get("status")) {
             let schema = self.schema.properties.get("status");
-            let pair = schema
-                .map(|s| Correlated::new(status, old.get("status").unwrap_or(&Value::Null), s));
+            let pair = schema.map(|s| Correlated::new(status, old.get("status").unwrap_or(&Value::Null), s));
             errors.extend(
                 pair.zip(schema)
                     .map_or_else(Vec::new, |(p, s)| validate::validate_update(p, s, "status")),
@@ -267,12 +242,7 @@ impl Strategy for CrdStrategy {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        let masked = if prefix {
-            name.strip_suffix('-').map(|n| format!("{n}a"))
-        } else {
-            None
-        };
-        names::dns_1123_subdomain(masked.as_deref().unwrap_or(name))
+        validation::dns_subdomain(name, prefix)
     }
 
     fn openapi(&self) -> &Value {
@@ -303,9 +273,7 @@ impl Strategy for CrdStrategy {
 
     fn update_warnings(&self, object: &Value, old: &Value) -> Vec<String> {
         let pair = Correlated::new(object, old, &self.schema);
-        let found = self
-            .rules
-            .validate(&self.schema, object, Some(old), Some(pair));
+        let found = self.rules.validate(&self.schema, object, Some(old), Some(pair));
         found.kept.iter().map(FieldError::message).collect()
     }
 
@@ -323,10 +291,7 @@ impl Strategy for CrdStrategy {
     }
 
     fn to_storage(&self, mut object: Value) -> Value {
-        set_api_version(
-            &mut object,
-            format!("{}/{}", self.group, self.storage_version),
-        );
+        set_api_version(&mut object, format!("{}/{}", self.group, self.storage_version));
         if let Some(schema) = &self.stored {
             decode::settle(&mut object, schema);
         }

@@ -120,10 +120,7 @@ mod tests {
         let raw = br#"{"metadata":{"name":"a","name":"b"},"spec":{"size":1,"size":2,
             "items":[{"name":"a","name":"b","name":"c"}]},"spec":{"size":3}}"#;
         let expected = ["metadata.name", "spec.size", "spec.items[0].name", "spec"];
-        let expected: Vec<String> = expected
-            .iter()
-            .map(|p| format!("duplicate field \"{p}\""))
-            .collect();
+        let expected: Vec<String> = expected.iter().map(|p| format!("duplicate field \"{p}\"")).collect();
         assert_eq!(duplicate_fields(raw), expected);
     }
 

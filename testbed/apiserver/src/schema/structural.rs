@@ -133,9 +133,7 @@ impl Structural {
     /// The schema of member `key`: its property, or the schema of any other.
     #[must_use]
     pub fn child(&self, key: &str) -> Option<&Structural> {
-        self.properties
-            .get(key)
-            .or_else(|| self.additional_schema())
+        self.properties.get(key).or_else(|| self.additional_schema())
     }
 
     /// Whether this node or one below it on the structural spine has rules.
@@ -162,11 +160,7 @@ impl Limits {
     fn parse(map: &Map<String, Value>) -> Self {
         Self {
             required: texts(map, "required"),
-            enumeration: map
-                .get("enum")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
+            enumeration: map.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
             pattern: map
                 .get("pattern")
                 .and_then(Value::as_str)
@@ -232,9 +226,7 @@ fn parse_list(map: &Map<String, Value>, key: &str) -> Vec<Structural> {
 }
 
 fn parse_rules(map: &Map<String, Value>) -> Vec<Rule> {
-    let rules = map
-        .get("x-kubernetes-validations")
-        .and_then(Value::as_array);
+    let rules = map.get("x-kubernetes-validations").and_then(Value::as_array);
     rules
         .into_iter()
         .flatten()
@@ -248,20 +240,14 @@ fn parse_rule(rule: &Map<String, Value>) -> Rule {
         rule: text(rule, "rule"),
         message: text(rule, "message"),
         message_expression: text(rule, "messageExpression"),
-        reason: rule
-            .get("reason")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        reason: rule.get("reason").and_then(Value::as_str).map(str::to_owned),
         field_path: text(rule, "fieldPath"),
         optional_old_self: flag(rule, "optionalOldSelf"),
     }
 }
 
 fn text(map: &Map<String, Value>, key: &str) -> String {
-    map.get(key)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
+    map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn texts(map: &Map<String, Value>, key: &str) -> Vec<String> {

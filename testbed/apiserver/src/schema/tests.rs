@@ -9,8 +9,7 @@ use super::crd::DefinitionStrategy;
 use super::{defaulting, pruning, resources_of, structural::Structural, validate};
 
 fn widget() -> Resource {
-    let crd: Value =
-        serde_json::from_str(include_str!("testdata/widget.json")).expect("test data is JSON");
+    let crd: Value = serde_json::from_str(include_str!("testdata/widget.json")).expect("test data is JSON");
     resources_of(&crd).remove(0)
 }
 
@@ -40,8 +39,7 @@ fn sorted(mut causes: Vec<Value>) -> Vec<Value> {
 #[test]
 fn creates_are_answered_like_the_real_server() {
     let resource = widget();
-    let cases: Vec<Value> =
-        serde_json::from_str(include_str!("testdata/creates.json")).expect("test data is JSON");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("testdata/creates.json")).expect("test data is JSON");
     let mut wrong = Vec::new();
     for case in &cases {
         let answer = create(&resource, &case["body"]);
@@ -64,8 +62,7 @@ fn creates_are_answered_like_the_real_server() {
 #[test]
 fn updates_are_answered_like_the_real_server() {
     let resource = widget();
-    let cases: Vec<Value> =
-        serde_json::from_str(include_str!("testdata/updates.json")).expect("test data is JSON");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("testdata/updates.json")).expect("test data is JSON");
     for case in &cases {
         let old = &case["old"];
         let part = if case["part"] == "status" {
@@ -94,8 +91,7 @@ fn updates_are_answered_like_the_real_server() {
 #[test]
 fn definitions_are_answered_like_by_the_real_server() {
     let strategy = <DefinitionStrategy as Default>::default();
-    let cases: Vec<Value> =
-        serde_json::from_str(include_str!("testdata/definitions.json")).expect("test data is JSON");
+    let cases: Vec<Value> = serde_json::from_str(include_str!("testdata/definitions.json")).expect("test data is JSON");
     let mut wrong = Vec::new();
     for case in &cases {
         let mut object = strategy
@@ -138,15 +134,13 @@ fn arbitrary_json() -> impl proptest::strategy::Strategy<Value = Value> {
     leaf.prop_recursive(4, 48, 6, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(names, inner, 0..6)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
+            prop::collection::btree_map(names, inner, 0..6).prop_map(|map| Value::Object(map.into_iter().collect())),
         ]
     })
 }
 
 fn schema() -> Structural {
-    let crd: Value =
-        serde_json::from_str(include_str!("testdata/widget.json")).expect("test data is JSON");
+    let crd: Value = serde_json::from_str(include_str!("testdata/widget.json")).expect("test data is JSON");
     Structural::parse(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 }
 

@@ -61,11 +61,7 @@ impl Walk<'_> {
     }
 
     fn item(&self, index: usize, value: &Value, schema: &Structural, path: &str) -> Report {
-        match self
-            .ratchet
-            .as_ref()
-            .and_then(|(pair, _)| pair.index(index))
-        {
+        match self.ratchet.as_ref().and_then(|(pair, _)| pair.index(index)) {
             Some(child) => ratcheting(child, schema, path),
             None => Walk { ratchet: None }.check(value, schema, path),
         }
@@ -82,12 +78,7 @@ impl Walk<'_> {
         if !type_names(schema).is_empty() || !format.is_empty() {
             report.merge_counted(check_type(value, schema, format, path));
         }
-        report.merge_counted(composite::check(
-            &Walk { ratchet: None },
-            value,
-            schema,
-            path,
-        ));
+        report.merge_counted(composite::check(&Walk { ratchet: None }, value, schema, path));
         if let Value::String(text) = value {
             report.merge_counted(check_string(text, schema, path));
             if formats::is_string_format(format) {
@@ -174,11 +165,7 @@ fn check_string(text: &str, schema: &Structural, path: &str) -> Report {
         let why = format!("should be at least {min} chars long");
         return Report::failed(Failure::invalid(path, text.into(), &why));
     }
-    if let Some(pattern) = limits
-        .pattern
-        .as_ref()
-        .filter(|pattern| !pattern.is_match(text))
-    {
+    if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
         let why = format!("should match '{}'", pattern.source);
         return Report::failed(Failure::invalid(path, text.into(), &why));
     }
@@ -194,11 +181,7 @@ fn check_format(text: &str, format: &str, path: &str) -> Report {
 
 fn check_enum(value: &Value, schema: &Structural, path: &str) -> Report {
     let allowed = &schema.limits.enumeration;
-    if allowed.is_empty()
-        || allowed
-            .iter()
-            .any(|candidate| numbers::same(candidate, value))
-    {
+    if allowed.is_empty() || allowed.iter().any(|candidate| numbers::same(candidate, value)) {
         return Report::default();
     }
     Report::failed(Failure::not_in_enum(path, value, allowed))
@@ -214,8 +197,7 @@ mod tests {
     fn new_items_of_a_list_map_are_checked_as_themselves() {
         let rule = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
         let rules = json!({"type": "array", "items": rule});
-        let port =
-            json!({"type": "object", "properties": {"port": {"type": "integer"}, "rules": rules}});
+        let port = json!({"type": "object", "properties": {"port": {"type": "integer"}, "rules": rules}});
         let schema = Structural::parse(&json!({
             "type": "array", "items": port,
             "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],

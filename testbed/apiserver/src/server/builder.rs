@@ -11,11 +11,11 @@ use tokio::sync::watch;
 
 use super::{ApiServer, Inner, Settings};
 use crate::admission::Registry;
-use crate::breakage::{Breakage, Rule};
 use crate::definitions;
-use crate::rest;
+use crate::mutation::{Mutation, Rule};
+use crate::registry;
 use crate::schema::crd::DefinitionStrategy;
-use crate::store::{DataDir, Store, Window};
+use crate::storage::{DataDir, Store, Window};
 
 /// Settings of a server that is about to be made.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Builder {
     #[must_use]
     pub fn build(self) -> ApiServer {
         let clock = self.clock.unwrap_or_else(Clock::system);
-        let breakage = Breakage::from_env();
+        let breakage = Mutation::from_env();
         let noops = breakage.is(Rule::NoopWrite);
         let secrets = self.data.as_ref().map(|data| data.secrets().clone());
         let store = match self.data {
@@ -146,10 +146,10 @@ impl Builder {
             server.serve(resource);
         }
         if self.bootstrap {
-            rest::bootstrap::bootstrap(&server);
+            registry::bootstrap::bootstrap(&server);
         }
         if self.cluster {
-            rest::bootstrap::cluster(&server);
+            registry::bootstrap::cluster(&server);
         }
         definitions::resume(&server);
         server

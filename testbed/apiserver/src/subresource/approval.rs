@@ -42,9 +42,7 @@ impl View for Approval {
 
 fn list(object: &Value) -> &[Value] {
     let conditions = object.pointer("/status/conditions");
-    conditions
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    conditions.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// The conditions with the times that were left out: of the same condition before, or now.
@@ -57,13 +55,11 @@ fn stamped(mut conditions: Value, before: &Value, now: &str) -> Value {
         if !condition["lastTransitionTime"].is_null() {
             continue;
         }
-        let same = old.iter().find(|other| {
-            other["type"] == condition["type"] && other["status"] == condition["status"]
-        });
+        let same = old
+            .iter()
+            .find(|other| other["type"] == condition["type"] && other["status"] == condition["status"]);
         let since = same.map(|same| same["lastTransitionTime"].clone());
-        condition["lastTransitionTime"] = since
-            .filter(|since| !since.is_null())
-            .unwrap_or_else(|| now.into());
+        condition["lastTransitionTime"] = since.filter(|since| !since.is_null()).unwrap_or_else(|| now.into());
     }
     conditions
 }

@@ -10,28 +10,19 @@ use serde_json::{Value, json};
 
 use super::{condition, done};
 use crate::call::{Call, Outcome};
-use crate::rest;
+use crate::registry;
 use crate::server::{ApiServer, key_of};
 
 /// Carries out a binding; `call.resource` is Binding, `pods` what it is about.
-pub(super) fn bind(
-    server: &ApiServer,
-    call: &Call,
-    pods: &Arc<Resource>,
-) -> Result<Outcome, ApiError> {
-    let (binding, warnings) = rest::posted(server, call)?;
+pub(super) fn bind(server: &ApiServer, call: &Call, pods: &Arc<Resource>) -> Result<Outcome, ApiError> {
+    let (binding, warnings) = registry::posted(server, call)?;
     match carry_out(server, call, pods, &binding) {
         Ok(()) => Ok(done(warnings)),
         Err(error) => Err(error.after_warnings(warnings)),
     }
 }
 
-fn carry_out(
-    server: &ApiServer,
-    call: &Call,
-    pods: &Arc<Resource>,
-    binding: &Value,
-) -> Result<(), ApiError> {
+fn carry_out(server: &ApiServer, call: &Call, pods: &Arc<Resource>, binding: &Value) -> Result<(), ApiError> {
     let name = call.name.as_deref().unwrap_or(object::name(binding));
     if object::name(binding) != name {
         let why = "name in URL does not match name in Binding object";
@@ -47,11 +38,10 @@ fn carry_out(
         let missing = || ApiError::not_found(&pods.group_resource(), name);
         let stored = server.store().get(&key).ok_or_else(missing)?;
         check_preconditions(binding, &stored)?;
-        let bound = assigned(&stored, binding, &server.clock().now_seconds()).map_err(|why| {
-            ApiError::conflict(&GroupResource::new("", "pods/binding"), name, &why)
-        })?;
+        let bound = assigned(&stored, binding, &server.clock().now_seconds())
+            .map_err(|why| ApiError::conflict(&GroupResource::new("", "pods/binding"), name, &why))?;
         let dry = call.options.dry_run;
-        if dry || rest::put(server, &whole, &key, &stored, bound)?.is_some() {
+        if dry || registry::put(server, &whole, &key, &stored, bound)?.is_some() {
             return Ok(());
         }
     }
@@ -95,20 +85,14 @@ fn check_preconditions(binding: &Value, pod: &Value) -> Result<(), ApiError> {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {stated}, {what} in object meta: {found}"
     );
-    Err(ApiError::conflict(
-        &GroupResource::new("", "pods"),
-        name,
-        &why,
-    ))
+    Err(ApiError::conflict(&GroupResource::new("", "pods"), name, &why))
 }
 
 /// The Pod on its node, or why it cannot be there.
 fn assigned(pod: &Value, binding: &Value, now: &str) -> Result<Value, String> {
     let name = object::name(pod);
     if object::is_terminating(pod) {
-        return Err(format!(
-            "pod {name} is being deleted, cannot be assigned to a host"
-        ));
+        return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }
     let node = object::text(&pod["spec"], "nodeName");
     if !node.is_empty() {

@@ -18,10 +18,7 @@ pub(super) fn spares_unready(budget: &Value) -> bool {
     if budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" {
         return true;
     }
-    let (healthy, desired) = (
-        number(budget, "currentHealthy"),
-        number(budget, "desiredHealthy"),
-    );
+    let (healthy, desired) = (number(budget, "currentHealthy"), number(budget, "desiredHealthy"));
     healthy >= desired && desired > 0
 }
 
@@ -31,13 +28,7 @@ pub(super) fn spares_unready(budget: &Value) -> bool {
 /// 429 when it allows none.
 pub(super) fn spend(budget: &Value, pod: &str, now: &str) -> Result<Value, ApiError> {
     let name = object::name(budget);
-    let forbidden = |why: &str| {
-        ApiError::forbidden(
-            &GroupResource::new("policy", "poddisruptionbudget"),
-            name,
-            why,
-        )
-    };
+    let forbidden = |why: &str| ApiError::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), name, why);
     if number(budget, "observedGeneration") < object::generation(budget) {
         return Err(unsettled(name));
     }
@@ -74,10 +65,7 @@ fn refused(retry_after: Option<u32>, why: &str) -> ApiError {
         Some(seconds) => ApiError::too_many_requests(message, seconds),
         None => ApiError::new(429, "TooManyRequests", message),
     };
-    error = error.with_detail(
-        "causes",
-        json!([{ "reason": "DisruptionBudget", "message": why }]),
-    );
+    error = error.with_detail("causes", json!([{ "reason": "DisruptionBudget", "message": why }]));
     error
 }
 
@@ -90,18 +78,15 @@ fn why_none(budget: &Value) -> String {
             && !object::text(condition, "message").is_empty()
     });
     let part = |member: &str| disallowed.map_or("", |condition| object::text(condition, member));
-    let (healthy, desired) = (
-        number(budget, "currentHealthy"),
-        number(budget, "desiredHealthy"),
-    );
+    let (healthy, desired) = (number(budget, "currentHealthy"), number(budget, "desiredHealthy"));
     match disallowed {
         Some(_) if part("reason") == "SyncFailed" => format!(
             "The disruption budget {name} does not allow evicting pods currently because it failed sync: {}",
             part("message")
         ),
-        _ if healthy <= desired => format!(
-            "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
-        ),
+        _ if healthy <= desired => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+        }
         Some(_) => format!(
             "The disruption budget {name} does not allow evicting pods currently ({}): {}",
             part("reason"),
@@ -150,10 +135,7 @@ mod tests {
     #[test]
     fn the_last_disruption_is_followed_by_a_refusal() {
         let spent = spend(&budget(1), "p", "now").expect("one is allowed");
-        assert_eq!(
-            spent["status"]["conditions"][0]["reason"],
-            "InsufficientPods"
-        );
+        assert_eq!(spent["status"]["conditions"][0]["reason"], "InsufficientPods");
         let refused = spend(&spent, "q", "now").expect_err("none is allowed");
         assert_eq!(refused.code, 429);
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{budget, condition, done};
 use crate::call::{Call, DeleteOptions, Outcome, Verb};
-use crate::rest;
+use crate::registry;
 use crate::server::{ApiServer, key_of};
 
 /// What is decided about a Pod.
@@ -25,24 +25,15 @@ enum Verdict {
 }
 
 /// Carries out an eviction; `call.resource` is Eviction, `pods` what it is about.
-pub(super) async fn evict(
-    server: &ApiServer,
-    call: &Call,
-    pods: &Arc<Resource>,
-) -> Result<Outcome, ApiError> {
-    let (eviction, warnings) = rest::posted(server, &accepting_beta(call))?;
+pub(super) async fn evict(server: &ApiServer, call: &Call, pods: &Arc<Resource>) -> Result<Outcome, ApiError> {
+    let (eviction, warnings) = registry::posted(server, &accepting_beta(call))?;
     match carry_out(server, call, pods, &eviction).await {
         Ok(()) => Ok(done(warnings)),
         Err(error) => Err(error.after_warnings(warnings)),
     }
 }
 
-async fn carry_out(
-    server: &ApiServer,
-    call: &Call,
-    pods: &Arc<Resource>,
-    eviction: &Value,
-) -> Result<(), ApiError> {
+async fn carry_out(server: &ApiServer, call: &Call, pods: &Arc<Resource>, eviction: &Value) -> Result<(), ApiError> {
     let name = call.name.as_deref().unwrap_or_default();
     if object::name(eviction) != name {
         let why = "name in URL does not match name in Eviction object";
@@ -96,9 +87,7 @@ fn dry_run(call: &Call, eviction: &Value) -> Result<bool, ApiError> {
         (true, Some(stated)) => {
             let stated: Vec<&str> = stated.iter().filter_map(Value::as_str).collect();
             let stated = stated.join(" ");
-            let why = format!(
-                "Non-matching dry-run options in request and content: [All] and [{stated}]"
-            );
+            let why = format!("Non-matching dry-run options in request and content: [All] and [{stated}]");
             Err(ApiError::new(500, "", why))
         }
     }
@@ -163,8 +152,7 @@ fn covers(budget: &Value, pod: &Value) -> bool {
     if object::namespace(budget) != object::namespace(pod) || selector.is_null() {
         return false;
     }
-    LabelSelector::parse(&kinds::label_selector_text(selector))
-        .is_ok_and(|selector| selector.matches(pod))
+    LabelSelector::parse(&kinds::label_selector_text(selector)).is_ok_and(|selector| selector.matches(pod))
 }
 
 async fn write(server: &ApiServer, budget: &Value) -> Result<(), ApiError> {
@@ -231,7 +219,7 @@ fn mark(server: &ApiServer, call: &Call, options: &DeleteOptions) -> Result<Stri
             "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",
         });
-        if let Some(written) = rest::put(server, call, &key, &stored, pod)? {
+        if let Some(written) = registry::put(server, call, &key, &stored, pod)? {
             return Ok(object::resource_version(&written).to_owned());
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::admission::{self, Request};
 use crate::call::Call;
-use crate::rest::check_name;
+use crate::registry::check_name;
 use crate::server::{ApiServer, key_of};
 
 /// Carries out the call.
@@ -18,9 +18,7 @@ use crate::server::{ApiServer, key_of};
 pub fn handle(server: &ApiServer, call: &Call) -> Result<Value, ApiError> {
     let resource = &call.resource;
     let name = call.name.as_deref().unwrap_or_default();
-    let body = json::parse(&call.body)
-        .map_err(ApiError::bad_request)?
-        .value;
+    let body = json::parse(&call.body).map_err(ApiError::bad_request)?.value;
     check_name(call, &body)?;
     let key = key_of(&resource.storage, None, name);
     let _alone = server.writing();
@@ -30,10 +28,7 @@ pub fn handle(server: &ApiServer, call: &Call) -> Result<Value, ApiError> {
     if !version.is_empty() && version != object::resource_version(&current) {
         return Err(ApiError::modified(&resource.group_resource(), name));
     }
-    let finalizers = body
-        .pointer("/spec/finalizers")
-        .and_then(Value::as_array)
-        .cloned();
+    let finalizers = body.pointer("/spec/finalizers").and_then(Value::as_array).cloned();
     let mut finalized = Value::clone(&current);
     let waits = finalizers.as_ref().is_some_and(|list| !list.is_empty());
     match finalizers.filter(|_| waits) {
@@ -42,14 +37,10 @@ pub fn handle(server: &ApiServer, call: &Call) -> Result<Value, ApiError> {
     }
     let request = Request::update(call, &finalized, &current);
     admission::validate(server, &request.through("finalize", "v1", "Namespace"))?;
-    let gone =
-        object::is_terminating(&finalized) && !waits && object::finalizers(&finalized).is_empty();
+    let gone = object::is_terminating(&finalized) && !waits && object::finalizers(&finalized).is_empty();
     let answer = finalized.clone();
     let moved = || ApiError::modified(&resource.group_resource(), name);
     let next = (!gone).then_some(finalized);
-    let stored = server
-        .store()
-        .commit(&key, Some(&current), next)
-        .map_err(|_| moved())?;
+    let stored = server.store().commit(&key, Some(&current), next).map_err(|_| moved())?;
     Ok(if gone { answer } else { Value::clone(&stored) })
 }

@@ -61,10 +61,7 @@ impl Resize {
             let why = "Pod running on node without support for resize";
             errors.push(FieldError::forbidden("spec", why));
         }
-        errors.extend(whole_pod(
-            &pod["spec"]["resources"],
-            &old["spec"]["resources"],
-        ));
+        errors.extend(whole_pod(&pod["spec"]["resources"], &old["spec"]["resources"]));
         let order = order(pod, old);
         if !order.is_empty() {
             errors.extend(order);
@@ -81,18 +78,11 @@ impl Resize {
 fn resized(old: &Value, shown: &Value) -> Value {
     let mut pod = old.clone();
     let length = |pod: &Value, list: &str| containers(pod, list).len();
-    if LISTS
-        .iter()
-        .any(|list| length(old, list) != length(shown, list))
-    {
+    if LISTS.iter().any(|list| length(old, list) != length(shown, list)) {
         pod["spec"] = shown["spec"].clone();
         return pod;
     }
-    set_or_remove(
-        &mut pod["spec"],
-        "resources",
-        shown["spec"].get("resources"),
-    );
+    set_or_remove(&mut pod["spec"], "resources", shown["spec"].get("resources"));
     for list in LISTS {
         let same = |(a, b): (&Value, &Value)| a["name"] == b["name"];
         let wanted = containers(shown, list);
@@ -221,10 +211,7 @@ fn whole_pod(new: &Value, old: &Value) -> Vec<FieldError> {
     for which in ["requests", "limits"] {
         if lacks(&new[which], &old[which]) {
             let why = format!("pod-level resource {which} cannot be removed");
-            errors.push(FieldError::forbidden(
-                format!("spec.resources.{which}"),
-                why,
-            ));
+            errors.push(FieldError::forbidden(format!("spec.resources.{which}"), why));
         }
     }
     if but_for_mutable(new, old) != but_for_mutable(old, old) {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::admission::{self, Request};
 use crate::call::{Call, PatchType, Verb};
-use crate::ownership;
-use crate::rest::check_name;
+use crate::registry::check_name;
+use crate::registry::field_management;
 use crate::server::{ApiServer, key_of};
 
 /// Where the fields of a Scale are in the object.
@@ -28,12 +28,7 @@ impl Paths {
     #[must_use]
     pub fn of(server: &ApiServer, resource: &Resource) -> Option<Self> {
         let name = format!("{}.{}", resource.plural, resource.group);
-        let crd = server.get(
-            "apiextensions.k8s.io",
-            "customresourcedefinitions",
-            "",
-            &name,
-        )?;
+        let crd = server.get("apiextensions.k8s.io", "customresourcedefinitions", "", &name)?;
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array)?;
         let version = versions
             .iter()
@@ -59,22 +54,13 @@ impl Paths {
     fn view(&self, object: &Value) -> Value {
         let number = |path: &[String]| at(object, path).and_then(Value::as_i64).unwrap_or(0);
         let mut metadata = json!({});
-        for member in [
-            "name",
-            "namespace",
-            "uid",
-            "resourceVersion",
-            "creationTimestamp",
-        ] {
+        for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             if let Some(value) = object.pointer(&format!("/metadata/{member}")) {
                 metadata[member] = value.clone();
             }
         }
         let mut status = json!({ "replicas": number(&self.status) });
-        let selector = self
-            .selector
-            .as_ref()
-            .and_then(|path| at(object, path)?.as_str());
+        let selector = self.selector.as_ref().and_then(|path| at(object, path)?.as_str());
         if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
             status["selector"] = selector.into();
         }
@@ -143,9 +129,7 @@ pub fn handle(server: &ApiServer, paths: &Paths, call: &Call) -> Result<Value, A
 
 /// The Scale a request asks for.
 fn wanted(call: &Call, view: &Value) -> Result<Value, ApiError> {
-    let body = json_text::parse(&call.body)
-        .map_err(ApiError::bad_request)?
-        .value;
+    let body = json_text::parse(&call.body).map_err(ApiError::bad_request)?.value;
     match call.patch_type {
         None | Some(PatchType::Apply) => {
             let stated = |member: &str| object::text(&body, member);
@@ -189,13 +173,7 @@ fn check(call: &Call, wanted: &Value, live: &Value) -> Result<(), ApiError> {
 }
 
 /// The live object with the replicas of the wanted Scale, and who owns them now.
-fn changed(
-    server: &ApiServer,
-    paths: &Paths,
-    call: &Call,
-    live: &Value,
-    wanted: &Value,
-) -> Result<Value, ApiError> {
+fn changed(server: &ApiServer, paths: &Paths, call: &Call, live: &Value, wanted: &Value) -> Result<Value, ApiError> {
     let resource = &call.resource;
     let replicas = replicas(paths, call, live, wanted)?;
     let agent = call.user_agent.split('/').next().unwrap_or_default();
@@ -212,12 +190,11 @@ fn changed(
     let marked = marked(live.clone());
     let mut object = if call.patch_type == Some(PatchType::Apply) {
         let metadata = json!({ "name": object::name(live), "namespace": object::namespace(live) });
-        let mut applied =
-            json!({ "apiVersion": api_version, "kind": resource.kind, "metadata": metadata });
+        let mut applied = json!({ "apiVersion": api_version, "kind": resource.kind, "metadata": metadata });
         set(&mut applied, &paths.spec, replicas.into());
         let force = call.options.force == Some(true);
         let merged = manager.apply(Some(&marked), &applied, &writer, force);
-        merged.map_err(ownership::refused)?
+        merged.map_err(field_management::refused)?
     } else {
         let mut object = marked.clone();
         set(&mut object, &paths.spec, replicas.into());
@@ -232,9 +209,7 @@ fn changed(
 fn replicas(paths: &Paths, call: &Call, live: &Value, wanted: &Value) -> Result<i64, ApiError> {
     let replicas = match wanted.pointer("/spec/replicas").unwrap_or(&Value::Null) {
         Value::Null => 0,
-        given => given
-            .as_i64()
-            .ok_or_else(|| no_number(call, wanted, given))?,
+        given => given.as_i64().ok_or_else(|| no_number(call, wanted, given))?,
     };
     if replicas < 0 {
         let field = format!(".{}", paths.spec.join("."));
@@ -254,9 +229,7 @@ fn no_number(call: &Call, wanted: &Value, given: &Value) -> ApiError {
         Value::Array(_) => "array",
         _ => "object",
     };
-    let why = format!(
-        "json: cannot unmarshal {kind} into Go struct field ScaleSpec.spec.replicas of type int32"
-    );
+    let why = format!("json: cannot unmarshal {kind} into Go struct field ScaleSpec.spec.replicas of type int32");
     if call.patch_type.is_none() {
         return ApiError::bad_request(why);
     }
@@ -292,9 +265,7 @@ fn unmark(object: &mut Value) {
         return;
     };
     for entry in entries.iter_mut() {
-        let name = object::text(entry, "manager")
-            .strip_suffix(MARK)
-            .map(str::to_owned);
+        let name = object::text(entry, "manager").strip_suffix(MARK).map(str::to_owned);
         let (Some(name), Some(members)) = (name, entry.as_object_mut()) else {
             continue;
         };

@@ -11,14 +11,9 @@ use aplomb_structured_merge::managed;
 use serde_json::{Value, json};
 
 use super::scale_owners::Versions;
-use crate::rest;
+use crate::registry;
 
-const APPS: Versions = Versions(&[
-    "apps/v1",
-    "apps/v1beta2",
-    "apps/v1beta1",
-    "extensions/v1beta1",
-]);
+const APPS: Versions = Versions(&["apps/v1", "apps/v1beta2", "apps/v1beta1", "extensions/v1beta1"]);
 const CORE: Versions = Versions(&["v1"]);
 
 /// The replicas of a workload.
@@ -29,11 +24,7 @@ pub(super) struct ScaleView {
 
 impl ScaleView {
     fn versions(&self) -> &'static Versions {
-        if self.parent.group.is_empty() {
-            &CORE
-        } else {
-            &APPS
-        }
+        if self.parent.group.is_empty() { &CORE } else { &APPS }
     }
 
     /// As its label selector is written in a query.
@@ -47,7 +38,7 @@ impl ScaleView {
 
     fn check(&self, object: &Value, scale: &Value, replicas: i64) -> Result<(), ApiError> {
         let kind = kinds::subkind(Subkind::Scale);
-        let mut errors = rest::metadata_errors(&kind, scale);
+        let mut errors = registry::metadata_errors(&kind, scale);
         if replicas < 0 {
             let detail = "must be greater than or equal to 0";
             errors.push(FieldError::invalid("spec.replicas", replicas, detail));
@@ -58,9 +49,7 @@ impl ScaleView {
         }
         let (stated, uid) = (object::uid(scale), object::uid(object));
         if !stated.is_empty() && stated != uid {
-            let why = format!(
-                "Precondition failed: UID in precondition: {stated}, UID in object meta: {uid}"
-            );
+            let why = format!("Precondition failed: UID in precondition: {stated}, UID in object meta: {uid}");
             let plural = format!("{}/scale", self.parent.plural);
             let resource = GroupResource::new(&self.parent.group, plural);
             return Err(ApiError::conflict(&resource, name, &why));
@@ -80,13 +69,7 @@ impl View for ScaleView {
 
     fn show(&self, object: &Value) -> Result<Value, ApiError> {
         let mut metadata = json!({});
-        for member in [
-            "name",
-            "namespace",
-            "uid",
-            "resourceVersion",
-            "creationTimestamp",
-        ] {
+        for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             if let Some(value) = object.pointer(&format!("/metadata/{member}")) {
                 metadata[member] = value.clone();
             }
@@ -121,9 +104,7 @@ impl View for ScaleView {
         let refuse = |why: String| ApiError::new(500, "", why);
         let whole = managed::decode(object).map_err(refuse)?;
         let scale = managed::decode(&shown).map_err(refuse)?;
-        let owners = self
-            .versions()
-            .of_whole(&whole, scale, &self.parent.api_version());
+        let owners = self.versions().of_whole(&whole, scale, &self.parent.api_version());
         managed::encode(&owners, &mut changed);
         Ok(changed)
     }

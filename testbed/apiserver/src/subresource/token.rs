@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::auth::accounts::{self, Bound, ISSUER, Validity};
 use crate::call::{Call, Outcome};
-use crate::rest;
+use crate::registry;
 use crate::server::ApiServer;
 
 /// No token is for less than this.
@@ -24,7 +24,7 @@ fn kind() -> GroupResource {
 
 /// Carries out a request; `call.resource` is TokenRequest.
 pub(super) fn request(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
-    let (stated, warnings) = rest::posted(server, call)?;
+    let (stated, warnings) = registry::posted(server, call)?;
     match answered(server, call, stated) {
         Ok(object) => Ok(Outcome::Object {
             code: 201,
@@ -37,7 +37,7 @@ pub(super) fn request(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErr
 
 /// The request with its token.
 fn answered(server: &ApiServer, call: &Call, stated: Value) -> Result<Value, ApiError> {
-    let mut request = rest::owned(server, call, stated, "token");
+    let mut request = registry::owned(server, call, stated, "token");
     let name = call.name.as_deref().unwrap_or_default();
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let stated = object::meta_str(&request, "name");
@@ -49,17 +49,12 @@ fn answered(server: &ApiServer, call: &Call, stated: Value) -> Result<Value, Api
     let account = found(server, "serviceaccounts", namespace, name)?;
     let (stated, uid) = (object::uid(&request), object::uid(&account));
     if !stated.is_empty() && stated != uid {
-        let why = format!(
-            "the UID in the token request ({stated}) does not match the UID of the service account ({uid})"
-        );
+        let why =
+            format!("the UID in the token request ({stated}) does not match the UID of the service account ({uid})");
         return Err(ApiError::conflict(&kind(), name, &why));
     }
     let now = server.clock().now_seconds();
-    for (member, value) in [
-        ("name", name),
-        ("uid", uid),
-        ("creationTimestamp", now.as_str()),
-    ] {
+    for (member, value) in [("name", name), ("uid", uid), ("creationTimestamp", now.as_str())] {
         object::set_or_remove(&mut request, member, Some(value.into()));
     }
     let audiences = request["spec"]["audiences"].as_array();
@@ -72,12 +67,7 @@ fn answered(server: &ApiServer, call: &Call, stated: Value) -> Result<Value, Api
     Ok(request)
 }
 
-fn found(
-    server: &ApiServer,
-    plural: &str,
-    namespace: &str,
-    name: &str,
-) -> Result<Arc<Value>, ApiError> {
+fn found(server: &ApiServer, plural: &str, namespace: &str, name: &str) -> Result<Arc<Value>, ApiError> {
     server
         .get("", plural, namespace, name)
         .ok_or_else(|| ApiError::not_found(&GroupResource::new("", plural), name))
@@ -118,12 +108,7 @@ fn signed(server: &ApiServer, request: &Value, account: &Value) -> Result<Value,
             .is_some_and(|all| all.iter().all(|one| one == ISSUER));
     let validity = Validity {
         from,
-        until: from
-            + if extended {
-                EXTENDED_TO
-            } else {
-                seconds(request)
-            },
+        until: from + if extended { EXTENDED_TO } else { seconds(request) },
         warn_after: extended.then_some(from + EXTENDED_FROM),
     };
     let id = server.clock().uuid();
@@ -161,9 +146,7 @@ fn bound(server: &ApiServer, request: &Value, account: &Value) -> Result<Objects
             objects.node = node_of(server, &pod);
             objects.pod.insert(pod)
         }
-        "Node" if core => objects
-            .node
-            .insert(found(server, "nodes", "", part("name"))?),
+        "Node" if core => objects.node.insert(found(server, "nodes", "", part("name"))?),
         "Secret" if core => {
             let secret = found(server, "secrets", namespace, part("name"))?;
             objects.secret.insert(secret)

@@ -24,11 +24,7 @@ pub(super) fn move_generation(changed: &mut Value, old: &Value) {
 }
 
 /// The changed object, unless something is wrong with it.
-pub(super) fn judged(
-    parent: &Resource,
-    changed: Value,
-    errors: &[FieldError],
-) -> Result<Value, ApiError> {
+pub(super) fn judged(parent: &Resource, changed: Value, errors: &[FieldError]) -> Result<Value, ApiError> {
     if errors.is_empty() {
         return Ok(changed);
     }

@@ -8,7 +8,7 @@ use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::auth::Tokens;
 use aplomb_apiserver::call::{Call, Verb};
 use aplomb_apiserver::http::{Handle, Limits, Service, admin, serve};
-use aplomb_apiserver::store::Window;
+use aplomb_apiserver::storage::Window;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -39,9 +39,7 @@ fn head(method: &str, path: &str, length: usize) -> String {
 }
 
 async fn open(handle: &Handle) -> TcpStream {
-    TcpStream::connect(handle.address())
-        .await
-        .expect("accepted")
+    TcpStream::connect(handle.address()).await.expect("accepted")
 }
 
 /// Reads until the text is there or the peer closes; what was read.
@@ -77,23 +75,11 @@ async fn a_connection_too_many_is_closed_and_the_others_go_on() {
     let (handle, _) = start(limits, usize::MAX).await;
     let mut first = open(&handle).await;
     let mut second = open(&handle).await;
-    assert!(
-        get(&mut first, "/version")
-            .await
-            .starts_with("HTTP/1.1 200")
-    );
-    assert!(
-        get(&mut second, "/version")
-            .await
-            .starts_with("HTTP/1.1 200")
-    );
+    assert!(get(&mut first, "/version").await.starts_with("HTTP/1.1 200"));
+    assert!(get(&mut second, "/version").await.starts_with("HTTP/1.1 200"));
     let mut third = open(&handle).await;
     assert_eq!(get(&mut third, "/version").await, "");
-    assert!(
-        get(&mut first, "/version")
-            .await
-            .starts_with("HTTP/1.1 200")
-    );
+    assert!(get(&mut first, "/version").await.starts_with("HTTP/1.1 200"));
     drop(second);
     let again = async {
         // The place is free when the server has noticed.
@@ -138,11 +124,7 @@ async fn a_write_too_many_is_told_to_come_back() {
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     assert!(refused.contains("text/plain"), "{refused}");
     let mut reader = open(&handle).await;
-    assert!(
-        get(&mut reader, CONFIG_MAPS)
-            .await
-            .starts_with("HTTP/1.1 200")
-    );
+    assert!(get(&mut reader, CONFIG_MAPS).await.starts_with("HTTP/1.1 200"));
     handle.stop().await;
 }
 

@@ -13,9 +13,7 @@ fn blocks(language: &str) -> Vec<String> {
 }
 
 fn are_part_of(language: &str, test: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(test);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(test);
     let source = fs::read_to_string(path).expect("the test is in the repository");
     let blocks = blocks(language);
     assert!(!blocks.is_empty(), "no {language} in the README");

@@ -159,8 +159,7 @@ struct Attempt {
 fn path() -> impl Strategy<Value = String> {
     let anything = prop::collection::vec(select(SEGMENTS), 0..8).prop_map(|parts| parts.join("/"));
     let good = select(GOOD_PATHS).prop_map(str::to_owned);
-    let parameter =
-        (select(PARAMETERS), select(VALUES)).prop_map(|(key, value)| format!("{key}={value}"));
+    let parameter = (select(PARAMETERS), select(VALUES)).prop_map(|(key, value)| format!("{key}={value}"));
     let query = prop::collection::vec(parameter, 0..4).prop_map(|pairs| pairs.join("&"));
     (prop_oneof![anything, good], query).prop_map(|(path, query)| format!("/{path}?{query}"))
 }
@@ -173,22 +172,21 @@ fn headers() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 /// A body that is good, damaged or noise.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let damage = (any::<Index>(), any::<u8>(), 0..3_u8);
-    let damaged =
-        (select(BODIES), prop::collection::vec(damage, 0..4)).prop_map(|(text, damages)| {
-            let mut bytes = text.as_bytes().to_vec();
-            for (place, byte, how) in damages {
-                if bytes.is_empty() {
-                    break;
-                }
-                let at = place.index(bytes.len());
-                match how {
-                    0 => bytes[at] = byte,
-                    1 => bytes.insert(at, byte),
-                    _ => bytes.truncate(at),
-                }
+    let damaged = (select(BODIES), prop::collection::vec(damage, 0..4)).prop_map(|(text, damages)| {
+        let mut bytes = text.as_bytes().to_vec();
+        for (place, byte, how) in damages {
+            if bytes.is_empty() {
+                break;
             }
-            bytes
-        });
+            let at = place.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ => bytes.truncate(at),
+            }
+        }
+        bytes
+    });
     prop_oneof![4 => damaged, 1 => prop::collection::vec(any::<u8>(), 0..64)]
 }
 
@@ -208,9 +206,7 @@ fn request(attempt: &Attempt, token: &str) -> Option<Request<Full<Bytes>>> {
     for (name, value) in &attempt.headers {
         request = request.header(*name, value.as_str());
     }
-    request
-        .body(Full::new(Bytes::from(attempt.body.clone())))
-        .ok()
+    request.body(Full::new(Bytes::from(attempt.body.clone()))).ok()
 }
 
 /// The whole answer; a watch is read until its first silence.

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use aplomb_apiserver::audit::Log;
 use aplomb_apiserver::auth::Tokens;
 use aplomb_apiserver::call::User;
-use aplomb_apiserver::http::{BoxConfig, Service, admin, start};
+use aplomb_apiserver::http::{Service, admin};
 use aplomb_apiserver::server::ApiServer;
+use aplomb_apiserver::standalone::{StandaloneConfig, start};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
@@ -28,12 +29,7 @@ fn user(name: &str) -> User {
     }
 }
 
-fn dynamic(
-    client: &Client,
-    plural: &str,
-    kind: &str,
-    object: Value,
-) -> (Api<DynamicObject>, DynamicObject) {
+fn dynamic(client: &Client, plural: &str, kind: &str, object: Value) -> (Api<DynamicObject>, DynamicObject) {
     let resource = ApiResource {
         group: "rbac.authorization.k8s.io".into(),
         version: "v1".into(),
@@ -49,10 +45,7 @@ async fn grant(client: &Client, verbs: &[&str], resources: &[&str]) {
     let rules = json!([{ "verbs": verbs, "apiGroups": ["*"], "resources": resources }]);
     let role = json!({ "metadata": { "name": "r" }, "rules": rules });
     let (roles, role) = dynamic(client, "roles", "Role", role);
-    roles
-        .create(&PostParams::default(), &role)
-        .await
-        .expect("a role");
+    roles.create(&PostParams::default(), &role).await.expect("a role");
     let group = "rbac.authorization.k8s.io";
     let binding = json!({
         "metadata": { "name": "b" },
@@ -82,13 +75,7 @@ async fn a_client_creates_lists_and_watches_in_process() {
         .await
         .expect("created");
     let list = maps.list(&ListParams::default()).await.expect("listed");
-    assert_eq!(
-        list.items
-            .iter()
-            .map(ResourceExt::name_any)
-            .collect::<Vec<_>>(),
-        ["a"]
-    );
+    assert_eq!(list.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a"]);
 
     let version = made.resource_version().expect("a version");
     let mut events = maps
@@ -99,11 +86,7 @@ async fn a_client_creates_lists_and_watches_in_process() {
     maps.create(&PostParams::default(), &config_map("b"))
         .await
         .expect("created");
-    let event = events
-        .try_next()
-        .await
-        .expect("no error")
-        .expect("an event");
+    let event = events.try_next().await.expect("no error").expect("an event");
     assert!(matches!(event, WatchEvent::Added(map) if map.name_any() == "b"));
 }
 
@@ -132,12 +115,7 @@ async fn roles_and_bindings_decide_what_a_user_may_do() {
 #[tokio::test]
 async fn nobody_grants_what_they_do_not_have() {
     let service = Service::new(ApiServer::builder().rbac(true).build());
-    grant(
-        &service.client(),
-        &["get", "create"],
-        &["configmaps", "roles"],
-    )
-    .await;
+    grant(&service.client(), &["get", "create"], &["configmaps", "roles"]).await;
     let alice = service.client_as(&user("alice"));
     let role = |resource: &str| {
         let rules = json!([{ "verbs": ["get"], "apiGroups": [""], "resources": [resource] }]);
@@ -164,10 +142,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0
-            .lock()
-            .expect("not poisoned")
-            .extend_from_slice(bytes);
+        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -195,16 +170,9 @@ async fn the_audit_log_names_who_did_what_to_which_object() {
     maps.create(&PostParams::default(), &config_map("a"))
         .await
         .expect("created");
-    drop(
-        maps.watch(&WatchParams::default(), "0")
-            .await
-            .expect("watched"),
-    );
+    drop(maps.watch(&WatchParams::default(), "0").await.expect("watched"));
     let events = lines.events();
-    let stages: Vec<_> = events
-        .iter()
-        .map(|event| (&event["verb"], &event["stage"]))
-        .collect();
+    let stages: Vec<_> = events.iter().map(|event| (&event["verb"], &event["stage"])).collect();
     assert_eq!(
         stages,
         [
@@ -219,19 +187,16 @@ async fn the_audit_log_names_who_did_what_to_which_object() {
         first["objectRef"],
         json!({ "resource": "configmaps", "namespace": "default", "name": "a", "apiVersion": "v1" })
     );
-    assert_eq!(
-        first["responseStatus"],
-        json!({ "metadata": {}, "code": 201 })
-    );
+    assert_eq!(first["responseStatus"], json!({ "metadata": {}, "code": 201 }));
 }
 
 #[tokio::test]
 async fn a_box_serves_kubes_client_over_tls() {
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let config = BoxConfig {
+    let config = StandaloneConfig {
         listen,
         rbac: true,
-        ..BoxConfig::default()
+        ..StandaloneConfig::default()
     };
     let running = start(config).await.expect("started");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(running.kubeconfig()).expect("readable");
@@ -241,11 +206,7 @@ async fn a_box_serves_kubes_client_over_tls() {
         .expect("a config");
     let client = Client::try_from(config).expect("a client");
     assert_eq!(
-        client
-            .apiserver_version()
-            .await
-            .expect("a version")
-            .git_version,
+        client.apiserver_version().await.expect("a version").git_version,
         "v1.36.4"
     );
     let spaces: Api<Namespace> = Api::all(client);

@@ -60,12 +60,7 @@ impl Compiler {
     ///
     /// # Errors
     /// Why it does not compile.
-    pub fn compile(
-        &self,
-        source: &str,
-        wanted: Wanted,
-        has_authorizer: bool,
-    ) -> Result<Expression, Mistake> {
+    pub fn compile(&self, source: &str, wanted: Wanted, has_authorizer: bool) -> Result<Expression, Mistake> {
         let mut declared = vec![
             ("object", Type::Dyn),
             ("oldObject", Type::Dyn),
@@ -80,9 +75,7 @@ impl Compiler {
             declared.push(("authorizer.requestResource", Type::Opaque(RESOURCE_CHECK)));
         }
         if let Some(variables) = &self.variables {
-            let fields = variables
-                .iter()
-                .map(|(name, kind)| (name.as_str(), kind.clone()));
+            let fields = variables.iter().map(|(name, kind)| (name.as_str(), kind.clone()));
             declared.push(("variables", Type::object("kubernetes.variables", fields)));
         }
         Expression::compile(source, &declared, &wanted.types())
@@ -166,10 +159,7 @@ fn namespace() -> Type {
             ("reason", Type::String),
         ],
     );
-    let status = [
-        ("conditions", Type::list(condition)),
-        ("phase", Type::String),
-    ];
+    let status = [("conditions", Type::list(condition)), ("phase", Type::String)];
     let metadata = [
         ("name", Type::String),
         ("generateName", Type::String),
@@ -188,10 +178,7 @@ fn namespace() -> Type {
     Type::object(
         "kubernetes.Namespace",
         [
-            (
-                "metadata",
-                Type::object("kubernetes.NamespaceMetadata", metadata),
-            ),
+            ("metadata", Type::object("kubernetes.NamespaceMetadata", metadata)),
             ("spec", Type::object("kubernetes.NamespaceSpec", spec)),
             ("status", Type::object("kubernetes.NamespaceStatus", status)),
         ],

@@ -1,11 +1,12 @@
 //! The expressions of a policy: whether they compile, and what stands beside them.
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::validation;
 use aplomb_cel::{Expression, Mistake, RESERVED};
 use serde_json::Value;
 
 use super::super::value::{at, list, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 use crate::admission::compiler::{Compiler, Wanted};
 
 const MAX_CONDITIONS: usize = 64;
@@ -82,7 +83,7 @@ fn conditions(conditions: &[Value], has_params: bool) -> Vec<FieldError> {
             errors.push(FieldError::required(at_name, ""));
             continue;
         }
-        errors.extend(check::invalid(&at_name, name, names::qualified(name)));
+        errors.extend(check::invalid(&at_name, name, validation::label_key(name)));
         if conditions[..index]
             .iter()
             .any(|earlier| text(earlier, &["name"]) == name)
@@ -169,19 +170,14 @@ fn validation(compiler: &Compiler, validation: &Value, field: &str) -> Vec<Field
     errors
 }
 
-fn annotation(
-    compiler: &Compiler,
-    policy: &str,
-    annotation: &Value,
-    field: &str,
-) -> Vec<FieldError> {
+fn annotation(compiler: &Compiler, policy: &str, annotation: &Value, field: &str) -> Vec<FieldError> {
     let (key, at_key) = (text(annotation, &["key"]), format!("{field}.key"));
     let mut errors = if policy.is_empty() {
         let why = "requires metadata.name be non-empty";
         vec![FieldError::invalid(at_key, key, why)]
     } else {
         let full = format!("{policy}/{key}");
-        check::invalid(&at_key, &full, names::qualified(&full))
+        check::invalid(&at_key, &full, validation::label_key(&full))
     };
     let stated = text(annotation, &["valueExpression"]);
     let at_value = format!("{field}.valueExpression");

@@ -1,16 +1,17 @@
 //! Mutating admission policies and their bindings: checked, stored and printed, not evaluated.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::print::{age, name};
 use super::super::value::{at, default_to, has, list, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 use super::{BINDING, binding_cells, default_match, param_kind, resources};
 
 /// How mutating policies behave.
-pub(in super::super) const POLICY: Behaviour = Behaviour {
+pub(in super::super) const POLICY: KindBehavior = KindBehavior {
     default: |policy| {
         if let Some(spec) = policy.get_mut("spec") {
             default_to(spec, "failurePolicy", "Fail");
@@ -24,30 +25,22 @@ pub(in super::super) const POLICY: Behaviour = Behaviour {
     generation: &[&["spec"]],
     cells: |policy, now| {
         let mutations = list(policy, &["spec", "mutations"]).len();
-        vec![
-            name(policy),
-            mutations.into(),
-            param_kind(policy),
-            age(policy, now),
-        ]
+        vec![name(policy), mutations.into(), param_kind(policy), age(policy, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How their bindings behave.
-pub(in super::super) const POLICY_BINDING: Behaviour = Behaviour {
+pub(in super::super) const POLICY_BINDING: KindBehavior = KindBehavior {
     default: BINDING.default,
     validate: |binding| {
         let spec = at(binding, &["spec"]);
         let mut errors = match text(spec, &["policyName"]) {
             "" => vec![FieldError::required("spec.policyName", "")],
-            name => check::invalid("spec.policyName", name, names::subdomain(name, false)),
+            name => check::invalid("spec.policyName", name, validation::dns_subdomain(name, false)),
         };
         if has(spec, &["paramRef"]) {
-            errors.extend(resources::param_ref(
-                at(spec, &["paramRef"]),
-                "spec.paramRef",
-            ));
+            errors.extend(resources::param_ref(at(spec, &["paramRef"]), "spec.paramRef"));
         }
         if has(spec, &["matchResources"]) {
             let field = "spec.matchResources";
@@ -58,7 +51,7 @@ pub(in super::super) const POLICY_BINDING: Behaviour = Behaviour {
     unconditional: false,
     generation: &[&["spec"]],
     cells: binding_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn validate(policy: &Value) -> Vec<FieldError> {
@@ -66,10 +59,7 @@ fn validate(policy: &Value) -> Vec<FieldError> {
     let failure = text(spec, &["failurePolicy"]);
     let mut errors = check::one_of("spec.failurePolicy", failure, &["Fail", "Ignore"]);
     if has(spec, &["paramKind"]) {
-        errors.extend(resources::param_kind(
-            at(spec, &["paramKind"]),
-            "spec.paramKind",
-        ));
+        errors.extend(resources::param_kind(at(spec, &["paramKind"]), "spec.paramKind"));
     }
     let constraints = at(spec, &["matchConstraints"]);
     let field = "spec.matchConstraints";

@@ -1,11 +1,11 @@
 //! What policies and bindings may say about the requests they are for and about their parameters.
 
-use aplomb_apimachinery::definition_names::dns_1035_label;
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
@@ -13,11 +13,7 @@ const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 pub(super) fn matching(resources: &Value, field: &str) -> Vec<FieldError> {
     let policy = text(resources, &["matchPolicy"]);
     let mut errors = match has(resources, &["matchPolicy"]) {
-        true => check::one_of(
-            &format!("{field}.matchPolicy"),
-            policy,
-            &["Equivalent", "Exact"],
-        ),
+        true => check::one_of(&format!("{field}.matchPolicy"), policy, &["Equivalent", "Exact"]),
         false => vec![FieldError::required(format!("{field}.matchPolicy"), "")],
     };
     for selector in ["namespaceSelector", "objectSelector"] {
@@ -40,11 +36,7 @@ pub(in super::super) fn rule(rule: &Value, field: &str) -> Vec<FieldError> {
     for (index, name) in named.iter().enumerate() {
         let at_name = format!("{field}.resourceNames[{index}]");
         let text = name.as_str().unwrap_or("");
-        errors.extend(check::invalid(
-            &at_name,
-            text,
-            names::path_segment(text, false),
-        ));
+        errors.extend(check::invalid(&at_name, text, validation::path_segment(text, false)));
         if named[..index].contains(name) {
             errors.push(FieldError::duplicate(at_name, text));
         }
@@ -61,10 +53,7 @@ pub(in super::super) fn rule(rule: &Value, field: &str) -> Vec<FieldError> {
             errors.push(FieldError::required(field, ""));
         }
     }
-    errors.extend(plurals(
-        list(rule, &["resources"]),
-        &format!("{field}.resources"),
-    ));
+    errors.extend(plurals(list(rule, &["resources"]), &format!("{field}.resources")));
     let scopes = &["*", "Cluster", "Namespaced"];
     errors.extend(require::known(rule, "scope", field, scopes));
     errors
@@ -134,7 +123,7 @@ pub(super) fn param_kind(kind: &Value, field: &str) -> Vec<FieldError> {
     match text(kind, &["kind"]) {
         "" => errors.push(FieldError::required(at_kind, "")),
         kind => {
-            let wrong = dns_1035_label(&kind.to_lowercase());
+            let wrong = validation::dns_1035_label(&kind.to_lowercase());
             if !wrong.is_empty() {
                 let why = "may have mixed case, but should otherwise match: ";
                 let why = format!("{why}{}", wrong.join(","));
@@ -162,12 +151,12 @@ fn api_version(stated: &str, field: &str) -> Vec<FieldError> {
         }
     };
     if !group.is_empty() {
-        judge(group, names::subdomain(group, false));
+        judge(group, validation::dns_subdomain(group, false));
     }
     if version.is_empty() {
         judge(stated, vec!["version must be specified".to_owned()]);
     } else {
-        judge(version, dns_1035_label(version));
+        judge(version, validation::dns_1035_label(version));
     }
     errors
 }
@@ -180,11 +169,7 @@ pub(super) fn param_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     let exclusive = "name and selector are mutually exclusive";
     if !name.is_empty() {
         let field = format!("{field}.name");
-        errors.extend(check::invalid(
-            &field,
-            name,
-            names::path_segment(name, false),
-        ));
+        errors.extend(check::invalid(&field, name, validation::path_segment(name, false)));
         if selector.is_object() {
             errors.push(FieldError::forbidden(field, exclusive));
         }

@@ -57,10 +57,7 @@ pub(in super::super) fn from_v1(mut scaler: Value) -> Value {
         let text = text(&scaler, &["metadata", "annotations", key]);
         serde_json::from_str(text).unwrap_or_default()
     };
-    let mut wanted: Vec<Value> = list(&note(METRICS), &[])
-        .iter()
-        .map(metrics::spec_from_v1)
-        .collect();
+    let mut wanted: Vec<Value> = list(&note(METRICS), &[]).iter().map(metrics::spec_from_v1).collect();
     let percent = number(&scaler, &TARGET_PERCENT);
     wanted.extend(percent.map(cpu_metric));
     if wanted.is_empty() {

@@ -36,10 +36,7 @@ const SPECS: [(&str, Fields); 5] = [
         "resource",
         &[
             ("name", &["name"]),
-            (
-                "targetAverageUtilization",
-                &["target", "averageUtilization"],
-            ),
+            ("targetAverageUtilization", &["target", "averageUtilization"]),
             ("targetAverageValue", &["target", "averageValue"]),
         ],
     ),
@@ -47,10 +44,7 @@ const SPECS: [(&str, Fields); 5] = [
         "containerResource",
         &[
             ("name", &["name"]),
-            (
-                "targetAverageUtilization",
-                &["target", "averageUtilization"],
-            ),
+            ("targetAverageUtilization", &["target", "averageUtilization"]),
             ("targetAverageValue", &["target", "averageValue"]),
             ("container", &["container"]),
         ],
@@ -89,10 +83,7 @@ const STATUSES: [(&str, Fields); 5] = [
         "resource",
         &[
             ("name", &["name"]),
-            (
-                "currentAverageUtilization",
-                &["current", "averageUtilization"],
-            ),
+            ("currentAverageUtilization", &["current", "averageUtilization"]),
             ("currentAverageValue", &["current", "averageValue"]),
         ],
     ),
@@ -100,10 +91,7 @@ const STATUSES: [(&str, Fields); 5] = [
         "containerResource",
         &[
             ("name", &["name"]),
-            (
-                "currentAverageUtilization",
-                &["current", "averageUtilization"],
-            ),
+            ("currentAverageUtilization", &["current", "averageUtilization"]),
             ("currentAverageValue", &["current", "averageValue"]),
             ("container", &["container"]),
         ],
@@ -182,9 +170,7 @@ pub(super) fn spec_from_v1(metric: &Value) -> Value {
         let target = at(&back, &[source, "target"]);
         let average = has(target, &["averageValue"]);
         let kind = match source {
-            "resource" | "containerResource" if has(target, &["averageUtilization"]) => {
-                "Utilization"
-            }
+            "resource" | "containerResource" if has(target, &["averageUtilization"]) => "Utilization",
             "resource" | "containerResource" | "pods" => "AverageValue",
             "external" if has(target, &["value"]) => "Value",
             "object" if !average => "Value",
@@ -210,9 +196,7 @@ fn from_v1(metric: &Value, sources: &[(&str, Fields)]) -> Value {
         for (key, path) in *fields {
             let value = at(metric, &[source, key]);
             if !value.is_null() {
-                let path: Vec<&str> = std::iter::once(*source)
-                    .chain(path.iter().copied())
-                    .collect();
+                let path: Vec<&str> = std::iter::once(*source).chain(path.iter().copied()).collect();
                 set(&mut back, &path, value.clone());
             }
         }
@@ -238,11 +222,7 @@ const RULES: [(&str, &str); 4] = [
     ("Policies", "policies"),
     ("Tolerance", "tolerance"),
 ];
-const POLICY: [(&str, &str); 3] = [
-    ("Type", "type"),
-    ("Value", "value"),
-    ("PeriodSeconds", "periodSeconds"),
-];
+const POLICY: [(&str, &str); 3] = [("Type", "type"), ("Value", "value"), ("PeriodSeconds", "periodSeconds")];
 
 /// A behaviour as the server writes it down: with the names of its internal Go type.
 pub(super) fn behavior(behavior: &Value) -> String {

@@ -12,8 +12,7 @@ const SHOWN: usize = 2;
 /// Cells of an autoscaler in the stored version.
 pub(super) fn cells(scaler: &Value, now: Timestamp) -> Vec<Value> {
     let target = |key: &str| text(scaler, &["spec", "scaleTargetRef", key]);
-    let least = number(scaler, &["spec", "minReplicas"])
-        .map_or("<unset>".to_owned(), |least| least.to_string());
+    let least = number(scaler, &["spec", "minReplicas"]).map_or("<unset>".to_owned(), |least| least.to_string());
     vec![
         name(scaler),
         format!("{}/{}", target("kind"), target("name")).into(),
@@ -72,8 +71,8 @@ fn shown(metric: &Value, current: &Value) -> String {
             if average {
                 return format!("{resource}: {}/{wanted}", now("averageValue"));
             }
-            let wanted = number(target, &["averageUtilization"])
-                .map_or("<auto>".to_owned(), |percent| format!("{percent}%"));
+            let wanted =
+                number(target, &["averageUtilization"]).map_or("<auto>".to_owned(), |percent| format!("{percent}%"));
             format!("{resource}: {}/{wanted}", now("averageUtilization"))
         }
         "pods" => format!("{}/{wanted}", now("averageValue")),

@@ -2,10 +2,10 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check::{self, one_of};
-use super::super::names;
 use super::super::require::{each, given, holds, known, named, nonnegative_quantity, positive};
 use super::super::value::{at, has, list, number, text};
 
@@ -18,13 +18,7 @@ const SOURCES: [(&str, &str); 5] = [
 ];
 
 /// Types of metrics as refusals name them.
-const METRIC_TYPES: [&str; 5] = [
-    "ContainerResource",
-    "External",
-    "Object",
-    "Pods",
-    "Resource",
-];
+const METRIC_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
 /// A new autoscaler.
 pub(super) fn create(scaler: &Value) -> Vec<FieldError> {
@@ -38,8 +32,7 @@ pub(super) fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         let count = |key: &str| check::nonnegative(new, &["status", key], &format!("status.{key}"));
         return [count("currentReplicas"), count("desiredReplicas")].concat();
     }
-    let target =
-        |scaler: &Value, key: &str| text(scaler, &["spec", "scaleTargetRef", key]).to_owned();
+    let target = |scaler: &Value, key: &str| text(scaler, &["spec", "scaleTargetRef", key]).to_owned();
     let same = |key: &str| target(new, key) == target(old, key);
     let known = same("apiVersion") && same("kind");
     spec(new, known, target(new, "kind") == "ReplicationController")
@@ -83,7 +76,7 @@ fn spec(scaler: &Value, any_version: bool, core_group: bool) -> Vec<FieldError> 
 }
 
 fn reference(object: &Value, field: &str, any_version: bool, core_group: bool) -> Vec<FieldError> {
-    let segment = |name: &str| names::path_segment(name, false);
+    let segment = |name: &str| validation::path_segment(name, false);
     let mut errors = named(object, "kind", field, segment);
     errors.extend(named(object, "name", field, segment));
     let version = text(object, &["apiVersion"]);
@@ -144,10 +137,7 @@ fn source(source: &Value, kind: &str, field: &str) -> Vec<FieldError> {
         _ => Vec::new(),
     };
     if matches!(kind, "object" | "external" | "pods") {
-        errors.extend(identifier(
-            at(source, &["metric"]),
-            &format!("{field}.metric"),
-        ));
+        errors.extend(identifier(at(source, &["metric"]), &format!("{field}.metric")));
     }
     let (target, field) = (at(source, &["target"]), format!("{field}.target"));
     errors.extend(validate_target(target, &field));
@@ -157,8 +147,7 @@ fn source(source: &Value, kind: &str, field: &str) -> Vec<FieldError> {
 
 /// Whether a target is given in the way its kind of source is measured.
 fn fitting(target: &Value, kind: &str, field: &str) -> Option<FieldError> {
-    let [value, average, share] =
-        ["value", "averageValue", "averageUtilization"].map(|key| has(target, &[key]));
+    let [value, average, share] = ["value", "averageValue", "averageUtilization"].map(|key| has(target, &[key]));
     let required = |key: &str, why: &str| FieldError::required(format!("{field}.{key}"), why);
     let forbidden = |key: &str, why: &str| FieldError::forbidden(format!("{field}.{key}"), why);
     match kind {
@@ -174,10 +163,7 @@ fn fitting(target: &Value, kind: &str, field: &str) -> Option<FieldError> {
             "value",
             "may not set both a target value for metric and a per-pod target",
         )),
-        "pods" if !average => Some(required(
-            "averageValue",
-            "must specify a positive target averageValue",
-        )),
+        "pods" if !average => Some(required("averageValue", "must specify a positive target averageValue")),
         "resource" | "containerResource" if !share && !average => Some(required(
             "averageUtilization",
             "must set either a target raw value or a target utilization",
@@ -202,7 +188,7 @@ fn container(source: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.container"),
             name,
-            names::label(name, false),
+            validation::dns_label(name, false),
         ));
     }
     errors
@@ -213,11 +199,7 @@ fn identifier(metric: &Value, field: &str) -> Vec<FieldError> {
     if name.is_empty() {
         return given(metric, "name", field, "must specify a metric name");
     }
-    check::invalid(
-        &format!("{field}.name"),
-        name,
-        names::path_segment(name, false),
-    )
+    check::invalid(&format!("{field}.name"), name, validation::path_segment(name, false))
 }
 
 fn validate_target(target: &Value, field: &str) -> Vec<FieldError> {

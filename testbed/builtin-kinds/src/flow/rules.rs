@@ -1,10 +1,11 @@
 //! What is wrong with a flow schema.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 
 const METHODS: [&str; 2] = ["ByNamespace", "ByUser"];
 const VERBS: [&str; 8] = [
@@ -31,9 +32,7 @@ pub(super) fn schema(schema: &Value) -> Vec<FieldError> {
         errors.push(refused("must not be greater than 10000"));
     }
     if precedence == 1 && text(schema, &["metadata", "name"]) != "exempt" {
-        errors.push(refused(
-            "only the schema named 'exempt' may have matchingPrecedence 1",
-        ));
+        errors.push(refused("only the schema named 'exempt' may have matchingPrecedence 1"));
     }
     let method = at(spec, &["distinguisherMethod"]);
     if !method.is_null() && !METHODS.contains(&text(method, &["type"])) {
@@ -44,12 +43,9 @@ pub(super) fn schema(schema: &Value) -> Vec<FieldError> {
     let level = text(spec, &["priorityLevelConfiguration", "name"]);
     let field = "spec.priorityLevelConfiguration.name";
     if level.is_empty() {
-        errors.push(FieldError::required(
-            field,
-            "must reference a priority level",
-        ));
+        errors.push(FieldError::required(field, "must reference a priority level"));
     } else {
-        errors.extend(check::invalid(field, level, names::subdomain(level, false)));
+        errors.extend(check::invalid(field, level, validation::dns_subdomain(level, false)));
     }
     errors.extend(require::each(spec, "rules", "spec", validate_rule));
     errors
@@ -88,11 +84,7 @@ fn validate_subject(subject: &Value, field: &str) -> Vec<FieldError> {
     ];
     let kind = text(subject, &["kind"]);
     let Some((_, own)) = kinds.iter().find(|(name, _)| *name == kind) else {
-        return check::one_of(
-            &format!("{field}.kind"),
-            kind,
-            &["Group", "ServiceAccount", "User"],
-        );
+        return check::one_of(&format!("{field}.kind"), kind, &["Group", "ServiceAccount", "User"]);
     };
     let mut errors = Vec::new();
     let part = at(subject, &[own]);
@@ -138,11 +130,7 @@ fn verbs(rule: &Value, field: &str) -> Vec<FieldError> {
         .any(|verb| verb != "*" && !VERBS.iter().any(|known| verb == known));
     if wrong.is_empty() && unknown {
         let shown = at(rule, &["verbs"]).to_string();
-        return vec![shown::not_supported(
-            format!("{field}.verbs"),
-            &shown,
-            &VERBS,
-        )];
+        return vec![shown::not_supported(format!("{field}.verbs"), &shown, &VERBS)];
     }
     wrong
 }

@@ -1,10 +1,11 @@
 //! What is wrong with the rules, backends and addresses of an ingress.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 use super::object_reference;
 
 /// What a path that is matched literally may not contain or end with.
@@ -25,7 +26,7 @@ pub(super) fn spec(spec: &Value) -> Vec<FieldError> {
     }
     errors.extend(require::each(spec, "rules", "spec", validate_rule));
     errors.extend(require::each(spec, "tls", "spec", validate_tls));
-    let rule = |class: &str| names::subdomain(class, false);
+    let rule = |class: &str| validation::dns_subdomain(class, false);
     errors.extend(require::spelled(spec, "ingressClassName", "spec", rule));
     errors
 }
@@ -36,10 +37,7 @@ fn validate_tls(tls: &Value, field: &str) -> Vec<FieldError> {
     });
     let secret = text(tls, &["secretName"]);
     if !secret.is_empty() {
-        let (field, wrong) = (
-            format!("{field}.secretName"),
-            names::subdomain(secret, false),
-        );
+        let (field, wrong) = (format!("{field}.secretName"), validation::dns_subdomain(secret, false));
         errors.extend(check::invalid(&field, secret, wrong));
     }
     errors
@@ -47,9 +45,9 @@ fn validate_tls(tls: &Value, field: &str) -> Vec<FieldError> {
 
 fn dns_name(host: &str, field: &str) -> Vec<FieldError> {
     let wrong = if host.contains('*') {
-        names::wildcard_subdomain(host)
+        validation::wildcard_subdomain(host)
     } else {
-        names::subdomain(host, false)
+        validation::dns_subdomain(host, false)
     };
     check::invalid(field, host, wrong)
 }
@@ -84,8 +82,7 @@ fn not_an_ip(host: &str, field: &str) -> Option<FieldError> {
 fn validate_path(path: &Value, field: &str) -> Vec<FieldError> {
     let given = text(path, &["path"]);
     let refused = |why: String| FieldError::invalid(format!("{field}.path"), given, why);
-    let relative =
-        || (!given.starts_with('/')).then(|| refused("must be an absolute path".to_owned()));
+    let relative = || (!given.starts_with('/')).then(|| refused("must be an absolute path".to_owned()));
     let mut errors = Vec::new();
     match at(path, &["pathType"]).as_str() {
         None => {
@@ -131,25 +128,21 @@ fn service_backend(service: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = match name {
         "" => vec![FieldError::required(format!("{field}.service.name"), "")],
         name => {
-            let wrong = names::label(name, false);
+            let wrong = validation::dns_label(name, false);
             check::invalid(&format!("{field}.service.name"), name, wrong)
         }
     };
     let port_name = text(service, &["port", "name"]);
     let port = number(service, &["port", "number"]).unwrap_or(0);
     match (port_name, port) {
-        ("", 0) => errors.push(FieldError::required(
-            field,
-            "port name or number is required",
-        )),
+        ("", 0) => errors.push(FieldError::required(field, "port name or number is required")),
         ("", port) => {
             let field = format!("{field}.service.port.number");
-            errors
-                .extend(check::port_number(port).map(|why| FieldError::invalid(field, port, why)));
+            errors.extend(check::port_number(port).map(|why| FieldError::invalid(field, port, why)));
         }
         (named, 0) => {
             let field = format!("{field}.service.port.name");
-            errors.extend(check::invalid(&field, named, names::port_name(named)));
+            errors.extend(check::invalid(&field, named, validation::port_name(named)));
         }
         _ => {
             let why = "cannot set both port name & port number";
@@ -171,7 +164,7 @@ pub(super) fn addresses(ingress: &Value) -> Vec<FieldError> {
         }
         if !host.is_empty() {
             let field = format!("{field}.hostname");
-            errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
+            errors.extend(check::invalid(&field, host, validation::dns_subdomain(host, false)));
             errors.extend(not_an_ip(host, &field));
         }
     }

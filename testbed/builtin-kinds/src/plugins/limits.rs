@@ -14,10 +14,7 @@ use super::super::usage::sum;
 use super::super::value::{at, items_mut, list, members, set, text};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-const CONTAINERS: [(&str, &str); 2] = [
-    ("containers", "container"),
-    ("initContainers", "init container"),
-];
+const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 /// The largest number of units whose thousandths fit a machine word.
 const MAX_MILLI: i128 = i64::MAX as i128 / 1000;
 
@@ -114,9 +111,7 @@ pub(super) fn claim(claim: &Value, ranges: &[Arc<Value>]) -> Result<(), String> 
 }
 
 fn containers(pod: &Value) -> Vec<Resources> {
-    let each = CONTAINERS
-        .iter()
-        .flat_map(|(key, _)| list(pod, &["spec", key]));
+    let each = CONTAINERS.iter().flat_map(|(key, _)| list(pod, &["spec", key]));
     each.map(|container| Resources {
         requests: read(container, &["resources", "requests"]),
         limits: read(container, &["resources", "limits"]),
@@ -139,10 +134,7 @@ fn whole(pod: &Value) -> Resources {
 /// Several findings are one sentence in brackets.
 fn refuse(wrong: Vec<String>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
-    let wrong: Vec<String> = wrong
-        .into_iter()
-        .filter(|why| seen.insert(why.clone()))
-        .collect();
+    let wrong: Vec<String> = wrong.into_iter().filter(|why| seen.insert(why.clone())).collect();
     match wrong.as_slice() {
         [] => Ok(()),
         [one] => Err(one.clone()),
@@ -179,11 +171,7 @@ fn compared<'a>(
     let nothing = Quantity::zero();
     let asked = resources.requests.get(resource);
     let allowed = resources.limits.get(resource);
-    let measured = measured([
-        asked.unwrap_or(&nothing),
-        allowed.unwrap_or(&nothing),
-        bound,
-    ]);
+    let measured = measured([asked.unwrap_or(&nothing), allowed.unwrap_or(&nothing), bound]);
     (asked, allowed, measured)
 }
 
@@ -224,9 +212,7 @@ fn too_wide(resource: &str, most: &Quantity, of: &Resources, kind: &str) -> Opti
     let head = format!("{resource} max limit to request ratio per {kind} is {most}");
     let (_, _, [request, limit, _]) = compared(resource, of, most);
     if request == 0 {
-        return Some(format!(
-            "{head}, but no request is specified or request is 0"
-        ));
+        return Some(format!("{head}, but no request is specified or request is 0"));
     }
     if limit == 0 {
         return Some(format!("{head}, but no limit is specified or limit is 0"));

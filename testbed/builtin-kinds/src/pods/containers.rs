@@ -1,10 +1,10 @@
 //! What is wrong with the containers of a pod.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::value::{at, has, list, number, text};
 use super::{environment, resources, security, volumes};
@@ -48,9 +48,7 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
         let policies = &RESTART_POLICIES;
         errors.extend(require::known(container, "restartPolicy", &item, policies));
         let name = text(container, &["name"]);
-        let mut others = list(spec, &["containers"])
-            .iter()
-            .chain(&containers[..index]);
+        let mut others = list(spec, &["containers"]).iter().chain(&containers[..index]);
         if others.any(|other| text(other, &["name"]) == name && !name.is_empty()) {
             errors.push(FieldError::duplicate(format!("{item}.name"), name));
         }
@@ -60,12 +58,7 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
             errors.extend(running(container, spec, &item));
             continue;
         }
-        for key in [
-            "lifecycle",
-            "livenessProbe",
-            "readinessProbe",
-            "startupProbe",
-        ] {
+        for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
             if has(container, &[key]) {
                 let why = "may not be set for init containers without restartPolicy=Always";
                 errors.push(FieldError::forbidden(format!("{item}.{key}"), why));
@@ -77,9 +70,8 @@ pub(super) fn init(spec: &Value, field: &str) -> Vec<FieldError> {
 
 fn common(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
     let below = |key: &str| format!("{field}.{key}");
-    let word =
-        |key: &str, allowed: &[&str]| check::one_of(&below(key), text(container, &[key]), allowed);
-    let label = |name: &str| names::label(name, false);
+    let word = |key: &str, allowed: &[&str]| check::one_of(&below(key), text(container, &[key]), allowed);
+    let label = |name: &str| validation::dns_label(name, false);
     let mut errors = require::named(container, "name", field, label);
     errors.extend(require::given(container, "image", field, ""));
     let policies = ["File", "FallbackToLogsOnError"];
@@ -104,11 +96,7 @@ fn running(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
     for hook in ["postStart", "preStop"] {
         let handler = at(container, &["lifecycle", hook]);
         if !handler.is_null() {
-            errors.extend(validate_handler(
-                handler,
-                grace,
-                &format!("{field}.lifecycle.{hook}"),
-            ));
+            errors.extend(validate_handler(handler, grace, &format!("{field}.lifecycle.{hook}")));
         }
     }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -134,11 +122,7 @@ fn validate_probe(probe: &Value, kind: &str, grace: i64, field: &str) -> Vec<Fie
     let grace_field = format!("{field}.terminationGracePeriodSeconds");
     if let Some(seconds) = number(probe, &["terminationGracePeriodSeconds"]) {
         if seconds <= 0 {
-            errors.push(FieldError::invalid(
-                &grace_field,
-                seconds,
-                "must be greater than 0",
-            ));
+            errors.push(FieldError::invalid(&grace_field, seconds, "must be greater than 0"));
         }
         if kind == "readinessProbe" {
             errors.push(FieldError::invalid(
@@ -165,18 +149,10 @@ fn validate_handler(handler: &Value, grace: i64, field: &str) -> Vec<FieldError>
     let Some(first) = given.next() else {
         return vec![FieldError::required(field, "must specify a handler type")];
     };
-    let mut errors = validate_action(
-        at(handler, &[first]),
-        first,
-        grace,
-        &format!("{field}.{first}"),
+    let mut errors = validate_action(at(handler, &[first]), first, grace, &format!("{field}.{first}"));
+    errors.extend(
+        given.map(|kind| FieldError::forbidden(format!("{field}.{kind}"), "may not specify more than 1 handler type")),
     );
-    errors.extend(given.map(|kind| {
-        FieldError::forbidden(
-            format!("{field}.{kind}"),
-            "may not specify more than 1 handler type",
-        )
-    }));
     errors
 }
 
@@ -189,17 +165,13 @@ fn validate_action(action: &Value, kind: &str, grace: i64, field: &str) -> Vec<F
         "httpGet" => {
             let mut errors = port();
             let scheme = text(action, &["scheme"]);
-            errors.extend(check::one_of(
-                &format!("{field}.scheme"),
-                scheme,
-                &["HTTP", "HTTPS"],
-            ));
+            errors.extend(check::one_of(&format!("{field}.scheme"), scheme, &["HTTP", "HTTPS"]));
             for header in list(action, &["httpHeaders"]) {
                 let name = text(header, &["name"]);
                 errors.extend(check::invalid(
                     &format!("{field}.httpHeaders"),
                     name,
-                    names::http_header(name),
+                    validation::http_header(name),
                 ));
             }
             errors
@@ -210,9 +182,7 @@ fn validate_action(action: &Value, kind: &str, grace: i64, field: &str) -> Vec<F
             if (0..=grace).contains(&seconds) {
                 return Vec::new();
             }
-            let why = format!(
-                "must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-            );
+            let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
             vec![FieldError::invalid(field, seconds, why)]
         }
         _ => Vec::new(),
@@ -226,10 +196,8 @@ fn ports(container: &Value, field: &str) -> Vec<FieldError> {
         let field = format!("{field}[{index}]");
         let name = text(port, &["name"]);
         if !name.is_empty() {
-            let wrong = names::port_name(name);
-            let repeated = ports[..index]
-                .iter()
-                .any(|earlier| text(earlier, &["name"]) == name);
+            let wrong = validation::port_name(name);
+            let repeated = ports[..index].iter().any(|earlier| text(earlier, &["name"]) == name);
             if wrong.is_empty() && repeated {
                 errors.push(FieldError::duplicate(format!("{field}.name"), name));
             }
@@ -266,11 +234,7 @@ fn host_ports(containers: &[Value], field: &str) -> Vec<FieldError> {
             let Some(host) = number(port, &["hostPort"]).filter(|host| *host != 0) else {
                 continue;
             };
-            let claim = format!(
-                "{}/{}/{host}",
-                text(port, &["protocol"]),
-                text(port, &["hostIP"])
-            );
+            let claim = format!("{}/{}/{host}", text(port, &["protocol"]), text(port, &["hostIP"]));
             if claimed.contains(&claim) {
                 let field = format!("{field}[{index}].ports[{position}].hostPort");
                 errors.push(FieldError::duplicate(field, claim.as_str()));

@@ -131,10 +131,7 @@ fn container(container: &mut Value) {
         }
     }
     for hook in ["/lifecycle/postStart", "/lifecycle/preStop"] {
-        if let Some(action) = container
-            .pointer_mut(hook)
-            .and_then(|hook| hook.get_mut("httpGet"))
-        {
+        if let Some(action) = container.pointer_mut(hook).and_then(|hook| hook.get_mut("httpGet")) {
             http_get(action);
         }
     }
@@ -163,9 +160,7 @@ fn http_get(action: &mut Value) {
 }
 
 fn field_ref(holder: &mut Value, path: &[&str]) {
-    let holder = path
-        .iter()
-        .try_fold(holder, |value, key| value.get_mut(key));
+    let holder = path.iter().try_fold(holder, |value, key| value.get_mut(key));
     if let Some(selector) = holder.and_then(|holder| holder.get_mut("fieldRef")) {
         default_to(selector, "apiVersion", "v1");
     }
@@ -279,7 +274,11 @@ pub(crate) fn tolerate_node_failure(object: &mut Value) {
     };
     let missing: Vec<Value> = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
         .iter()
-        .filter(|key| !list(spec, &["tolerations"]).iter().any(|toleration| tolerates(toleration, key)))
+        .filter(|key| {
+            !list(spec, &["tolerations"])
+                .iter()
+                .any(|toleration| tolerates(toleration, key))
+        })
         .map(|key| json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }))
         .collect();
     if missing.is_empty() {

@@ -1,10 +1,10 @@
 //! What is wrong with the environment of a container.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::value::{at, has, list, text};
 
 const FIELDS: [&str; 9] = [
@@ -37,7 +37,7 @@ pub(super) fn env(container: &Value, field: &str) -> Vec<FieldError> {
             name => errors.extend(check::invalid(
                 &format!("{field}.name"),
                 name,
-                names::variable(name),
+                validation::variable(name),
             )),
         }
         if has(variable, &["valueFrom"]) {
@@ -56,10 +56,7 @@ fn value_from(variable: &Value, field: &str) -> Vec<FieldError> {
         "secretKeyRef",
         "fileKeyRef",
     ];
-    let given: Vec<&str> = kinds
-        .into_iter()
-        .filter(|kind| has(source, &[kind]))
-        .collect();
+    let given: Vec<&str> = kinds.into_iter().filter(|kind| has(source, &[kind])).collect();
     let mut errors = Vec::new();
     for kind in &given {
         let (reference, field) = (at(source, &[kind]), format!("{field}.{kind}"));
@@ -71,12 +68,8 @@ fn value_from(variable: &Value, field: &str) -> Vec<FieldError> {
         });
     }
     let why = match given.len() {
-        0 => {
-            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-        }
-        _ if !text(variable, &["value"]).is_empty() => {
-            "may not be specified when `value` is not empty"
-        }
+        0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+        _ if !text(variable, &["value"]).is_empty() => "may not be specified when `value` is not empty",
         1 => return errors,
         _ => "may not have more than one field specified at a time",
     };
@@ -90,20 +83,14 @@ fn field_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     if path.is_empty() {
         return vec![FieldError::required(path_field, "")];
     }
-    let subscripted = path
-        .strip_suffix("']")
-        .and_then(|rest| rest.split_once("['"));
+    let subscripted = path.strip_suffix("']").and_then(|rest| rest.split_once("['"));
     match subscripted {
         Some(("metadata.annotations", key)) => {
             let key = key.to_lowercase();
-            check::invalid(field, &key, names::qualified(&key))
+            check::invalid(field, &key, validation::label_key(&key))
         }
-        Some(("metadata.labels", key)) => check::invalid(field, key, names::qualified(key)),
-        Some((path, _)) => vec![unconvertible(
-            &path_field,
-            path,
-            text(reference, &["fieldPath"]),
-        )],
+        Some(("metadata.labels", key)) => check::invalid(field, key, validation::label_key(key)),
+        Some((path, _)) => vec![unconvertible(&path_field, path, text(reference, &["fieldPath"]))],
         None if FIELDS.contains(&path) => Vec::new(),
         None if matches!(path, "metadata.labels" | "metadata.annotations") => {
             vec![FieldError::not_supported(path_field, path, &FIELDS)]
@@ -121,28 +108,20 @@ fn resource_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     let field = format!("{field}.resource");
     match text(reference, &["resource"]) {
         "" => vec![FieldError::required(field, "")],
-        name if name.starts_with("limits.hugepages-")
-            || name.starts_with("requests.hugepages-") =>
-        {
-            Vec::new()
-        }
+        name if name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-") => Vec::new(),
         name => check::one_of(&field, name, &RESOURCES),
     }
 }
 
 fn key_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     let (name, key) = (text(reference, &["name"]), text(reference, &["key"]));
-    let mut errors = check::invalid(
-        &format!("{field}.name"),
-        name,
-        names::subdomain(name, false),
-    );
+    let mut errors = check::invalid(&format!("{field}.name"), name, validation::dns_subdomain(name, false));
     match key {
         "" => errors.push(FieldError::required(format!("{field}.key"), "")),
         key => errors.extend(check::invalid(
             &format!("{field}.key"),
             key,
-            names::config_map_key(key),
+            validation::config_map_key(key),
         )),
     }
     errors
@@ -158,19 +137,16 @@ pub(super) fn env_from(container: &Value, field: &str) -> Vec<FieldError> {
             errors.extend(check::invalid(
                 &format!("{item}.prefix"),
                 prefix,
-                names::variable(prefix),
+                validation::variable(prefix),
             ));
         }
         let kinds = ["configMapRef", "secretRef"];
-        let given: Vec<&str> = kinds
-            .into_iter()
-            .filter(|kind| has(source, &[kind]))
-            .collect();
+        let given: Vec<&str> = kinds.into_iter().filter(|kind| has(source, &[kind])).collect();
         for kind in &given {
             let field = format!("{item}.{kind}.name");
             match text(source, &[kind, "name"]) {
                 "" => errors.push(FieldError::required(field, "")),
-                name => errors.extend(check::invalid(&field, name, names::subdomain(name, true))),
+                name => errors.extend(check::invalid(&field, name, validation::dns_subdomain(name, true))),
             }
         }
         let why = match given.len() {

@@ -57,19 +57,14 @@ impl State {
     fn of(pod: &Value) -> Self {
         let phase = text(pod, &["status", "phase"]);
         let reason = or(text(pod, &["status", "reason"]), phase);
-        let gated = conditions(pod).any(|(kind, condition)| {
-            kind == "PodScheduled" && text(condition, &["reason"]) == "SchedulingGated"
-        });
+        let gated = conditions(pod)
+            .any(|(kind, condition)| kind == "PodScheduled" && text(condition, &["reason"]) == "SchedulingGated");
         let sidecars = list(pod, &["spec", "initContainers"])
             .iter()
             .filter(|c| is_sidecar(c))
             .count();
         Self {
-            reason: if gated {
-                "SchedulingGated".to_owned()
-            } else {
-                reason
-            },
+            reason: if gated { "SchedulingGated".to_owned() } else { reason },
             ready: 0,
             total: list(pod, &["spec", "containers"]).len() + sidecars,
             restarts: 0,
@@ -163,10 +158,7 @@ fn ended(terminated: &Value) -> String {
         text(terminated, &["reason"]),
         number(terminated, &["signal"]).unwrap_or(0),
     ) {
-        ("", 0) => format!(
-            "ExitCode:{}",
-            number(terminated, &["exitCode"]).unwrap_or(0)
-        ),
+        ("", 0) => format!("ExitCode:{}", number(terminated, &["exitCode"]).unwrap_or(0)),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     }

@@ -1,10 +1,10 @@
 //! What is wrong with the resources a container asks for.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::quantity::Quantity;
 use super::super::value::{at, members};
 
@@ -31,11 +31,7 @@ pub(crate) fn requirements(resources: &Value, field: &str) -> Vec<FieldError> {
         } else {
             continue;
         };
-        errors.push(FieldError::invalid(
-            format!("{field}.requests"),
-            asked.to_string(),
-            why,
-        ));
+        errors.push(FieldError::invalid(format!("{field}.requests"), asked.to_string(), why));
     }
     errors
 }
@@ -73,12 +69,11 @@ fn one(name: &str, amount: &Value, field: &str) -> Vec<FieldError> {
 
 /// The name of a resource a container may ask for.
 pub(crate) fn validate_name(name: &str, field: &str) -> Vec<FieldError> {
-    let mut errors = check::invalid(field, name, names::qualified(name));
+    let mut errors = check::invalid(field, name, validation::label_key(name));
     if !errors.is_empty() && name.contains('/') {
         return errors;
     }
-    let standard =
-        matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+    let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     if !name.contains('/') && !standard {
         if errors.is_empty() {
             errors.push(FieldError::invalid(

@@ -1,10 +1,11 @@
 //! What is wrong with where a pod wants to run: affinity and topology spread.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, list, number, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -98,15 +99,11 @@ fn node_requirement(requirement: &Value, field: &str, any_value: bool) -> Vec<Fi
         _ => errors.push(operator_unknown(requirement, field)),
     }
     let key = text(requirement, &["key"]);
-    errors.extend(check::invalid(
-        &format!("{field}.key"),
-        key,
-        names::qualified(key),
-    ));
+    errors.extend(check::invalid(&format!("{field}.key"), key, validation::label_key(key)));
     for (index, value) in values.iter().enumerate().filter(|_| !any_value) {
         let value = value.as_str().unwrap_or("");
         let field = format!("{values_field}[{index}]");
-        errors.extend(check::invalid(&field, value, names::label_value(value)));
+        errors.extend(check::invalid(&field, value, validation::label_value(value)));
     }
     errors
 }
@@ -116,8 +113,7 @@ fn field_requirement(requirement: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match text(requirement, &["operator"]) {
         "In" | "NotIn" if values.len() != 1 => {
-            let why =
-                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
             errors.push(FieldError::required(format!("{field}.values"), why));
         }
         "In" | "NotIn" => {}
@@ -132,11 +128,7 @@ fn field_requirement(requirement: &Value, field: &str) -> Vec<FieldError> {
     for (index, value) in values.iter().enumerate() {
         let value = value.as_str().unwrap_or("");
         let field = format!("{field}.values[{index}]");
-        errors.extend(check::invalid(
-            &field,
-            value,
-            names::subdomain(value, false),
-        ));
+        errors.extend(check::invalid(&field, value, validation::dns_subdomain(value, false)));
     }
     errors
 }
@@ -144,22 +136,19 @@ fn field_requirement(requirement: &Value, field: &str) -> Vec<FieldError> {
 fn pod_term(term: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for key in ["labelSelector", "namespaceSelector"] {
-        errors.extend(check::label_selector(
-            at(term, &[key]),
-            &format!("{field}.{key}"),
-        ));
+        errors.extend(check::label_selector(at(term, &[key]), &format!("{field}.{key}")));
     }
     for namespace in list(term, &["namespaces"]) {
         let name = namespace.as_str().unwrap_or("");
         let field = format!("{field}.namespace");
-        errors.extend(check::invalid(&field, name, names::label(name, false)));
+        errors.extend(check::invalid(&field, name, validation::dns_label(name, false)));
     }
     let key = text(term, &["topologyKey"]);
     let key_field = format!("{field}.topologyKey");
     if key.is_empty() {
         errors.push(FieldError::required(&key_field, "can not be empty"));
     }
-    errors.extend(check::invalid(&key_field, key, names::qualified(key)));
+    errors.extend(check::invalid(&key_field, key, validation::label_key(key)));
     errors
 }
 
@@ -190,14 +179,8 @@ fn one_spread(constraint: &Value, later: &[Value], field: &str) -> Vec<FieldErro
         text(constraint, &["whenUnsatisfiable"]),
     );
     let actions = &["DoNotSchedule", "ScheduleAnyway"];
-    errors.extend(check::one_of(
-        &format!("{field}.whenUnsatisfiable"),
-        action,
-        actions,
-    ));
-    let same = |other: &Value| {
-        text(other, &["topologyKey"]) == key && text(other, &["whenUnsatisfiable"]) == action
-    };
+    errors.extend(check::one_of(&format!("{field}.whenUnsatisfiable"), action, actions));
+    let same = |other: &Value| text(other, &["topologyKey"]) == key && text(other, &["whenUnsatisfiable"]) == action;
     if later.iter().any(same) {
         let field = format!("{field}.{{topologyKey, whenUnsatisfiable}}");
         errors.push(FieldError::duplicate(field, format!("{{{key}, {action}}}")));
@@ -207,10 +190,7 @@ fn one_spread(constraint: &Value, later: &[Value], field: &str) -> Vec<FieldErro
         errors.extend(require::known(constraint, key, field, &["Honor", "Ignore"]));
     }
     let selector = at(constraint, &["labelSelector"]);
-    errors.extend(check::label_selector(
-        selector,
-        &format!("{field}.labelSelector"),
-    ));
+    errors.extend(check::label_selector(selector, &format!("{field}.labelSelector")));
     errors
 }
 
@@ -224,8 +204,7 @@ fn domains(constraint: &Value, action: &str, field: &str) -> Vec<FieldError> {
         errors.push(FieldError::invalid(&field, domains, POSITIVE));
     }
     if action != "DoNotSchedule" {
-        let why =
-            format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
         errors.push(FieldError::invalid(field, domains, why));
     }
     errors

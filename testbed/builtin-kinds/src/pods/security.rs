@@ -1,10 +1,11 @@
 //! What is wrong with the security contexts and the DNS settings of a pod.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 
 const ID: &str = "must be between 0 and 2147483647, inclusive";
 
@@ -50,12 +51,7 @@ pub(super) fn of_container(context: &Value, field: &str) -> Vec<FieldError> {
     for key in ["runAsUser", "runAsGroup"] {
         errors.extend(require::holds(context, key, field, is_id, ID));
     }
-    errors.extend(require::known(
-        context,
-        "procMount",
-        field,
-        &["Default", "Unmasked"],
-    ));
+    errors.extend(require::known(context, "procMount", field, &["Default", "Unmasked"]));
     errors.extend(profile(context, "seccompProfile", "seccomp type", field));
     if at(context, &["allowPrivilegeEscalation"]) == false && at(context, &["privileged"]) == true {
         let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
@@ -105,10 +101,7 @@ fn profile(context: &Value, key: &str, called: &str, field: &str) -> Vec<FieldEr
     };
     if kind == "Localhost" && !has(profile, &["localhostProfile"]) {
         let why = format!("must be set when {called} is Localhost");
-        errors.push(FieldError::required(
-            format!("{field}.localhostProfile"),
-            why,
-        ));
+        errors.push(FieldError::required(format!("{field}.localhostProfile"), why));
     }
     errors
 }
@@ -166,11 +159,7 @@ fn searches(config: &Value, field: &str) -> Vec<FieldError> {
         let name = search.strip_suffix('.').unwrap_or(search);
         if search != "." {
             let field = format!("{field}.searches[{index}]");
-            errors.extend(check::invalid(
-                &field,
-                name,
-                names::underscored_subdomain(name),
-            ));
+            errors.extend(check::invalid(&field, name, validation::underscored_subdomain(name)));
         }
     }
     errors

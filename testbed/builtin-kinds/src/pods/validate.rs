@@ -2,10 +2,10 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::shown;
 use super::super::value::{at, has, list, number, set, text};
@@ -61,19 +61,12 @@ pub(crate) fn running_template(template: &Value, field: &str, kind: &str) -> Vec
 
 /// The template of Pods of any kind.
 pub(crate) fn template(template: &Value, field: &str) -> Vec<FieldError> {
-    let mut errors = check::labels(
-        template,
-        &["metadata", "labels"],
-        &format!("{field}.labels"),
-    );
+    let mut errors = check::labels(template, &["metadata", "labels"], &format!("{field}.labels"));
     let spec = at(template, &["spec"]);
     errors.extend(pod_spec(spec, &format!("{field}.spec"), false));
     if !list(spec, &["ephemeralContainers"]).is_empty() {
         let why = "ephemeral containers not allowed in pod template";
-        errors.push(FieldError::forbidden(
-            format!("{field}.spec.ephemeralContainers"),
-            why,
-        ));
+        errors.push(FieldError::forbidden(format!("{field}.spec.ephemeralContainers"), why));
     }
     errors
 }
@@ -93,10 +86,7 @@ pub(super) fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
         }
         for (index, container) in after.iter().enumerate() {
             if text(container, &["image"]).is_empty() {
-                errors.push(FieldError::required(
-                    format!("spec.{key}[{index}].image"),
-                    "",
-                ));
+                errors.push(FieldError::required(format!("spec.{key}[{index}].image"), ""));
             }
         }
     }
@@ -120,11 +110,7 @@ fn pod_and_spec(pod: &Value) -> Vec<FieldError> {
             let image = text(container, &["image"]);
             if image.trim() != image {
                 let why = "must not have leading or trailing whitespace";
-                errors.push(FieldError::invalid(
-                    format!("spec.{key}[{index}].image"),
-                    image,
-                    why,
-                ));
+                errors.push(FieldError::invalid(format!("spec.{key}[{index}].image"), image, why));
             }
         }
     }
@@ -170,21 +156,17 @@ fn named(spec: &Value, field: &str) -> Vec<FieldError> {
     for (key, rule) in [
         (
             "serviceAccountName",
-            names::subdomain as fn(&str, bool) -> Vec<String>,
+            validation::dns_subdomain as fn(&str, bool) -> Vec<String>,
         ),
-        ("nodeName", names::subdomain),
-        ("hostname", names::label),
-        ("subdomain", names::label),
-        ("priorityClassName", names::subdomain),
-        ("runtimeClassName", names::subdomain),
+        ("nodeName", validation::dns_subdomain),
+        ("hostname", validation::dns_label),
+        ("subdomain", validation::dns_label),
+        ("priorityClassName", validation::dns_subdomain),
+        ("runtimeClassName", validation::dns_subdomain),
     ] {
         let name = text(spec, &[key]);
         if !name.is_empty() {
-            errors.extend(check::invalid(
-                &format!("{field}.{key}"),
-                name,
-                rule(name, false),
-            ));
+            errors.extend(check::invalid(&format!("{field}.{key}"), name, rule(name, false)));
         }
     }
     errors
@@ -199,7 +181,7 @@ fn gates(spec: &Value, key: &str, member: &str, field: &str) -> Vec<FieldError> 
         if key == "readinessGates" {
             field.push_str(".conditionType");
         }
-        errors.extend(check::invalid(&field, name, names::qualified(name)));
+        errors.extend(check::invalid(&field, name, validation::label_key(name)));
         if key == "schedulingGates" && gates[..index].contains(gate) {
             errors.push(FieldError::duplicate(field, name));
         }
@@ -227,23 +209,19 @@ fn host_network_ports(spec: &Value, field: &str, is_pod: bool) -> Vec<FieldError
 pub(crate) fn tolerations(spec: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
-        errors.extend(validate_toleration(
-            toleration,
-            &format!("{field}[{index}]"),
-        ));
+        errors.extend(validate_toleration(toleration, &format!("{field}[{index}]")));
     }
     errors
 }
 
 fn validate_toleration(toleration: &Value, field: &str) -> Vec<FieldError> {
     let part = |key: &str| text(toleration, &[key]);
-    let (key, operator, value, effect) =
-        (part("key"), part("operator"), part("value"), part("effect"));
+    let (key, operator, value, effect) = (part("key"), part("operator"), part("value"), part("effect"));
     let operator_field = format!("{field}.operator");
     let mut errors = Vec::new();
     if !key.is_empty() {
         let field = format!("{field}.key");
-        errors.extend(check::invalid(&field, key, names::qualified(key)));
+        errors.extend(check::invalid(&field, key, validation::label_key(key)));
     } else if operator != "Exists" {
         let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         errors.push(FieldError::invalid(&operator_field, operator, why));
@@ -281,7 +259,7 @@ fn host_aliases(spec: &Value, field: &str) -> Vec<FieldError> {
         for (position, host) in list(alias, &["hostnames"]).iter().enumerate() {
             let host = host.as_str().unwrap_or("");
             let field = format!("{field}.hostnames[{position}]");
-            errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
+            errors.extend(check::invalid(&field, host, validation::dns_subdomain(host, false)));
         }
     }
     errors
@@ -315,10 +293,7 @@ fn tolerations_only_grow(new: &Value, old: &Value) -> Vec<FieldError> {
         set(&mut toleration, &["tolerationSeconds"], Value::Null);
         toleration
     };
-    let after: Vec<Value> = list(new, &["spec", "tolerations"])
-        .iter()
-        .map(timeless)
-        .collect();
+    let after: Vec<Value> = list(new, &["spec", "tolerations"]).iter().map(timeless).collect();
     let kept = list(old, &["spec", "tolerations"])
         .iter()
         .all(|old| after.contains(&timeless(old)));
@@ -341,11 +316,8 @@ fn changes_more(new: &Value, old: &Value) -> bool {
                 set(container, &["image"], Value::Null);
             }
         }
-        let negative =
-            number(old, &["spec", "terminationGracePeriodSeconds"]).is_some_and(|s| s < 0);
-        if negative
-            && number(&spec, &["terminationGracePeriodSeconds"]).is_some_and(|s| s == 1 || s < 0)
-        {
+        let negative = number(old, &["spec", "terminationGracePeriodSeconds"]).is_some_and(|s| s < 0);
+        if negative && number(&spec, &["terminationGracePeriodSeconds"]).is_some_and(|s| s == 1 || s < 0) {
             set(&mut spec, &["terminationGracePeriodSeconds"], Value::Null);
         }
         spec
@@ -361,7 +333,7 @@ fn status_update(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.extend(check::invalid(
             field,
             nominated,
-            names::subdomain(nominated, false),
+            validation::dns_subdomain(nominated, false),
         ));
         if !text(old, &["spec", "nodeName"]).is_empty() {
             let why = "may not be set on pods that are already bound to a node";

@@ -1,10 +1,10 @@
 //! What is wrong with the volumes of a pod and where containers mount them.
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::value::{at, has, list, number, text};
 
@@ -29,11 +29,7 @@ pub(super) fn all(spec: &Value, field: &str) -> Vec<FieldError> {
     let volumes = list(spec, &["volumes"]);
     let mut errors = Vec::new();
     for (index, volume) in volumes.iter().enumerate() {
-        errors.extend(validate_volume(
-            volume,
-            &volumes[..index],
-            &format!("{field}[{index}]"),
-        ));
+        errors.extend(validate_volume(volume, &volumes[..index], &format!("{field}[{index}]")));
     }
     errors
 }
@@ -42,34 +38,19 @@ fn validate_volume(volume: &Value, earlier: &[Value], field: &str) -> Vec<FieldE
     let mut errors = Vec::new();
     let mut given = TYPES.iter().filter(|kind| has(volume, &[kind]));
     if let Some(first) = given.next() {
-        errors.extend(source(
-            at(volume, &[first]),
-            first,
-            &format!("{field}.{first}"),
-        ));
+        errors.extend(source(at(volume, &[first]), first, &format!("{field}.{first}")));
     }
     errors.extend(given.map(|kind| {
-        let kind = if *kind == "downwardAPI" {
-            "downwarAPI"
-        } else {
-            kind
-        };
-        FieldError::forbidden(
-            format!("{field}.{kind}"),
-            "may not specify more than 1 volume type",
-        )
+        let kind = if *kind == "downwardAPI" { "downwarAPI" } else { kind };
+        FieldError::forbidden(format!("{field}.{kind}"), "may not specify more than 1 volume type")
     }));
     let (name, name_field) = (text(volume, &["name"]), format!("{field}.name"));
     match name {
         "" => errors.push(FieldError::required(&name_field, "")),
-        name => errors.extend(check::invalid(&name_field, name, names::label(name, false))),
+        name => errors.extend(check::invalid(&name_field, name, validation::dns_label(name, false))),
     }
     let valid = |volume: &&Value| !text(volume, &["name"]).is_empty();
-    if earlier
-        .iter()
-        .filter(valid)
-        .any(|other| text(other, &["name"]) == name)
-    {
+    if earlier.iter().filter(valid).any(|other| text(other, &["name"]) == name) {
         errors.push(FieldError::duplicate(name_field, name));
     }
     errors
@@ -108,11 +89,7 @@ fn key_to_path(item: &Value, field: &str) -> Vec<FieldError> {
     let (path, path_field) = (text(item, &["path"]), format!("{field}.path"));
     errors.extend(descending(path, &path_field));
     if path.starts_with("..") && !path.starts_with("../") {
-        errors.push(FieldError::invalid(
-            path_field,
-            path,
-            "must not start with '..'",
-        ));
+        errors.push(FieldError::invalid(path_field, path, "must not start with '..'"));
     }
     errors.extend(mode(item, "mode", field));
     errors
@@ -121,10 +98,7 @@ fn key_to_path(item: &Value, field: &str) -> Vec<FieldError> {
 fn host_path(source: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = require::given(source, "path", field, "");
     if errors.is_empty() {
-        errors.extend(no_backsteps(
-            text(source, &["path"]),
-            &format!("{field}.path"),
-        ));
+        errors.extend(no_backsteps(text(source, &["path"]), &format!("{field}.path")));
         let allowed = &[
             "",
             "BlockDevice",
@@ -185,11 +159,7 @@ pub(super) fn mounts(container: &Value, spec: &Value, field: &str) -> Vec<FieldE
             .iter()
             .any(|earlier| text(earlier, &["mountPath"]) == path)
         {
-            errors.push(FieldError::invalid(
-                format!("{item}.mountPath"),
-                path,
-                "must be unique",
-            ));
+            errors.push(FieldError::invalid(format!("{item}.mountPath"), path, "must be unique"));
         }
         for key in ["subPath", "subPathExpr"] {
             let sub = text(mount, &[key]);

@@ -1,16 +1,17 @@
 //! What the server warns about in a pod or a pod template.
 
 use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::super::names;
 use super::super::quantity::Quantity;
 use super::super::value::{at, has, list, number, text};
 use super::annotated;
 
 /// Warnings for a new pod.
 pub(super) fn pod(pod: &Value) -> Vec<String> {
-    let purpose = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended";
+    let purpose =
+        "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended";
     let mut warnings: Vec<String> = name(pod, purpose).into_iter().collect();
     warnings.extend(holder(pod, ""));
     warnings
@@ -35,12 +36,13 @@ pub(crate) fn template_at(object: &Value, path: &[&str]) -> Vec<String> {
 
 /// What is said of a name that Pods are called after.
 pub(crate) fn name_of_pods(object: &Value) -> Option<String> {
-    let purpose = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
+    let purpose =
+        "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
     name(object, purpose)
 }
 
 fn name(object: &Value, purpose: &str) -> Option<String> {
-    let wrong = names::label(text(object, &["metadata", "name"]), false);
+    let wrong = validation::dns_label(text(object, &["metadata", "name"]), false);
     (!wrong.is_empty()).then(|| format!("metadata.name: {purpose}: [{}]", wrong.join(" ")))
 }
 
@@ -124,8 +126,7 @@ fn variables(container: &Value, field: &str) -> Vec<String> {
     for (index, variable) in variables.iter().enumerate() {
         let (name, value) = (text(variable, &["name"]), text(variable, &["value"]));
         let reference = format!("$({name})");
-        let extends =
-            value.contains(&reference) && value != reference && !has(variable, &["valueFrom"]);
+        let extends = value.contains(&reference) && value != reference && !has(variable, &["valueFrom"]);
         let known = variables[..index]
             .iter()
             .any(|earlier| text(earlier, &["name"]) == name);
@@ -154,13 +155,9 @@ fn ports(containers: &[(&Value, String)]) -> Vec<String> {
             if mine == theirs && host(port) == host(other) {
                 warnings.push(format!("{field}: duplicate port definition with {earlier}"));
             } else if host(port) == 0 || host(other) == 0 {
-                warnings.push(format!(
-                    "{field}: overlapping port definition with {earlier}"
-                ));
+                warnings.push(format!("{field}: overlapping port definition with {earlier}"));
             } else if host(port) == host(other) && mine.is_empty() != theirs.is_empty() {
-                warnings.push(format!(
-                    "{field}: dangerously ambiguous port definition with {earlier}"
-                ));
+                warnings.push(format!("{field}: dangerously ambiguous port definition with {earlier}"));
             }
         }
         seen.push((port, field));

@@ -26,10 +26,7 @@ impl Quantity {
 
     /// This and `more` of it.
     pub(crate) fn plus(&self, more: &Self) -> Self {
-        Self::of(
-            self.nanos.saturating_add(more.nanos),
-            self.format_with(more),
-        )
+        Self::of(self.nanos.saturating_add(more.nanos), self.format_with(more))
     }
 
     /// This without `less` of it, and never less than nothing.
@@ -42,11 +39,7 @@ impl Quantity {
     }
 
     fn format_with(&self, other: &Self) -> Format {
-        if self.is_zero() {
-            other.format
-        } else {
-            self.format
-        }
+        if self.is_zero() { other.format } else { self.format }
     }
 
     /// In whole units, rounded up.
@@ -93,10 +86,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_never_less_than_nothing() {
-        assert_eq!(
-            quantity("1Gi").minus(&quantity("512Mi")).to_string(),
-            "512Mi"
-        );
+        assert_eq!(quantity("1Gi").minus(&quantity("512Mi")).to_string(), "512Mi");
         assert_eq!(quantity("1").minus(&quantity("2")).to_string(), "0");
     }
 

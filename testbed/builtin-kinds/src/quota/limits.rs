@@ -3,21 +3,16 @@
 use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
+use super::super::check;
 use super::super::pods::defaults::resource_list;
 use super::super::pods::resource_name;
 use super::super::quantity::Quantity;
 use super::super::value::{at, default_to, items_mut, list, members, text};
-use super::super::{check, names};
 
-const AMOUNTS: [&str; 5] = [
-    "max",
-    "min",
-    "default",
-    "defaultRequest",
-    "maxLimitRequestRatio",
-];
+const AMOUNTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
 /// Containers that name no limits get those of the range.
 pub(super) fn default(range: &mut Value) {
@@ -50,10 +45,7 @@ pub(super) fn validate(range: &Value) -> Vec<FieldError> {
         let field = format!("spec.limits[{index}]");
         let kind = text(limit, &["type"]);
         errors.extend(validate_kind(kind, &format!("{field}.type")));
-        if limits[..index]
-            .iter()
-            .any(|earlier| text(earlier, &["type"]) == kind)
-        {
+        if limits[..index].iter().any(|earlier| text(earlier, &["type"]) == kind) {
             errors.push(FieldError::duplicate(format!("{field}.type"), kind));
         }
         errors.extend(validate_names(limit, kind, &field));
@@ -70,7 +62,7 @@ pub(super) fn validate(range: &Value) -> Vec<FieldError> {
 }
 
 fn validate_kind(kind: &str, field: &str) -> Vec<FieldError> {
-    let wrong = check::invalid(field, kind, names::qualified(kind));
+    let wrong = check::invalid(field, kind, validation::label_key(kind));
     let known = ["Pod", "Container", "PersistentVolumeClaim"].contains(&kind);
     if wrong.is_empty() && !kind.contains('/') && !known {
         let why = "must be a standard limit type or fully qualified";
@@ -90,17 +82,13 @@ fn validate_names(limit: &Value, kind: &str, field: &str) -> Vec<FieldError> {
         if key == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
             let given = |key: &str| !at(limit, &[key, "storage"]).is_null();
             if !given("min") && !given("max") {
-                let why =
-                    "either minimum or maximum storage value is required, but neither was provided";
+                let why = "either minimum or maximum storage value is required, but neither was provided";
                 errors.push(FieldError::required(format!("{field}.limits"), why));
             }
         }
         if !pod && matches!(kind, "Pod" | "Container") {
             for (resource, _) in members(limit, &[key]) {
-                errors.extend(resource_name(
-                    resource,
-                    &format!("{field}.{key}[{resource}]"),
-                ));
+                errors.extend(resource_name(resource, &format!("{field}.{key}[{resource}]")));
             }
         }
     }
@@ -130,8 +118,7 @@ fn bounds(limit: &Value, resource: &str, field: &str) -> Vec<FieldError> {
         if let (Some(small), Some(great), Some(shown)) = (small, great, shown)
             && small > great
         {
-            let why =
-                format!("{small_name} value {small} is greater than {great_name} value {great}");
+            let why = format!("{small_name} value {small} is greater than {great_name} value {great}");
             let field = format!("{field}.{key}[{resource}]");
             errors.push(FieldError::invalid(field, shown.to_string(), why));
         }

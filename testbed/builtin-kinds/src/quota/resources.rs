@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::quantity::Quantity;
 use super::super::value::{at, list, members, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 
 const COMPUTE: [&str; 6] = [
     "cpu",
@@ -43,10 +44,7 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
     "CrossNamespacePodAffinity",
 ];
-const OPPOSITES: [[&str; 2]; 2] = [
-    ["BestEffort", "NotBestEffort"],
-    ["Terminating", "NotTerminating"],
-];
+const OPPOSITES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
 fn is_standard(name: &str) -> bool {
     let huge = name.starts_with("hugepages-") || name.starts_with("requests.hugepages-");
@@ -68,18 +66,14 @@ fn fits(scope: &str, resource: &str) -> bool {
 /// The spec of a quota.
 pub(super) fn spec(spec: &Value) -> Vec<FieldError> {
     let mut errors = amounts(at(spec, &["hard"]), "spec.hard");
-    let scopes: Vec<&str> = list(spec, &["scopes"])
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let scopes: Vec<&str> = list(spec, &["scopes"]).iter().filter_map(Value::as_str).collect();
     let shown = at(spec, &["scopes"]).to_string();
     let refused = |why: &str| shown::invalid("spec.scopes", &shown, why);
     for scope in &scopes {
         if !SCOPES.contains(scope) {
             errors.push(refused("unsupported scope"));
         }
-        let alien =
-            members(spec, &["hard"]).filter(|(name, _)| is_standard(name) && !fits(scope, name));
+        let alien = members(spec, &["hard"]).filter(|(name, _)| is_standard(name) && !fits(scope, name));
         errors.extend(alien.map(|_| refused("unsupported scope applied to resource")));
     }
     errors.extend(conflicts(&scopes).map(|()| refused("conflicting scopes")));
@@ -105,8 +99,7 @@ fn amounts(hard: &Value, field: &str) -> Vec<FieldError> {
         if quantity.is_negative() {
             errors.push(refused("must be greater than or equal to 0"));
         }
-        let counted = COUNTED.contains(&name.as_str())
-            || (name.contains('/') && !name.contains("kubernetes.io/"));
+        let counted = COUNTED.contains(&name.as_str()) || (name.contains('/') && !name.contains("kubernetes.io/"));
         if counted && !quantity.is_whole() {
             errors.push(refused("must be an integer"));
         }
@@ -115,7 +108,7 @@ fn amounts(hard: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn resource_name(name: &str, field: &str) -> Vec<FieldError> {
-    let mut errors = check::invalid(field, name, names::qualified(name));
+    let mut errors = check::invalid(field, name, validation::label_key(name));
     if !name.contains('/') && !is_standard(name) {
         if errors.is_empty() && name != "storage" {
             let why = "must be a standard resource type or fully qualified";
@@ -132,10 +125,7 @@ fn selector(spec: &Value) -> Vec<FieldError> {
     let expressions = list(spec, &["scopeSelector", "matchExpressions"]);
     let mut errors = Vec::new();
     for expression in expressions {
-        let (scope, operator) = (
-            text(expression, &["scopeName"]),
-            text(expression, &["operator"]),
-        );
+        let (scope, operator) = (text(expression, &["scopeName"]), text(expression, &["operator"]));
         if !SCOPES.contains(&scope) {
             errors.push(FieldError::invalid(
                 format!("{field}.scopeName"),
@@ -149,11 +139,7 @@ fn selector(spec: &Value) -> Vec<FieldError> {
             && operator != "Exists"
         {
             let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-            errors.push(FieldError::invalid(
-                format!("{field}.operator"),
-                operator,
-                why,
-            ));
+            errors.push(FieldError::invalid(format!("{field}.operator"), operator, why));
         }
         match operator {
             "In" | "NotIn" if values.is_empty() => {
@@ -180,10 +166,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = spec(at(new, &["spec"]));
     let scopes = |quota: &Value| -> BTreeSet<String> {
         let scopes = list(quota, &["spec", "scopes"]).iter();
-        scopes
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect()
+        scopes.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     if scopes(new) != scopes(old) {
         let shown = at(new, &["spec", "scopes"]).to_string();

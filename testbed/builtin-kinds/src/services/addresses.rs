@@ -25,10 +25,7 @@ pub(super) fn cluster_ips(service: &Value) -> Vec<FieldError> {
         plural.first().and_then(Value::as_str),
     ) {
         ("", Some(_)) => {
-            errors.push(wrong(
-                service,
-                "must be empty when `clusterIP` is not specified",
-            ));
+            errors.push(wrong(service, "must be empty when `clusterIP` is not specified"));
         }
         ("", None) => {}
         (_, None) => errors.push(FieldError::required("spec.clusterIPs", "")),
@@ -73,10 +70,7 @@ fn families(service: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let families = list(service, &["spec", "ipFamilies"]);
     for (index, family) in families.iter().enumerate() {
-        let (name, field) = (
-            family.as_str().unwrap_or(""),
-            format!("spec.ipFamilies[{index}]"),
-        );
+        let (name, field) = (family.as_str().unwrap_or(""), format!("spec.ipFamilies[{index}]"));
         errors.extend(check::one_of(&field, name, &["IPv4", "IPv6"]));
         if families[..index].contains(family) {
             errors.push(FieldError::duplicate(field, name));
@@ -93,19 +87,12 @@ fn match_families(service: &Value, ips: &[Value]) -> Vec<FieldError> {
     let is_v6 = |ip: &Value| ip.as_str().unwrap_or("").contains(':');
     let mut errors = Vec::new();
     if matches!(ips, [first, second, ..] if is_v6(first) == is_v6(second)) {
-        errors.push(wrong(
-            service,
-            "may specify no more than one IP for each IP family",
-        ));
+        errors.push(wrong(service, "may specify no more than one IP for each IP family"));
     }
     if is_headless(service) {
         return errors;
     }
-    for (index, (ip, family)) in ips
-        .iter()
-        .zip(list(service, &["spec", "ipFamilies"]))
-        .enumerate()
-    {
+    for (index, (ip, family)) in ips.iter().zip(list(service, &["spec", "ipFamilies"])).enumerate() {
         let family = family.as_str().unwrap_or("");
         if (family == "IPv4" && is_v6(ip)) || (family == "IPv6" && !is_v6(ip)) {
             let why = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
@@ -126,12 +113,7 @@ pub(super) fn stay(new: &Value, old: &Value) -> Vec<FieldError> {
     }
     let mut errors = unchanged(new, old, "clusterIPs", "primary clusterIP can not be unset");
     if is_headless(new) == is_headless(old) {
-        errors.extend(unchanged(
-            new,
-            old,
-            "ipFamilies",
-            "primary ipFamily can not be unset",
-        ));
+        errors.extend(unchanged(new, old, "ipFamilies", "primary ipFamily can not be unset"));
     }
     errors
 }
@@ -142,9 +124,7 @@ fn unchanged(new: &Value, old: &Value, key: &str, unset: &str) -> Vec<FieldError
     let wrong = |index: usize, why: &str| shown::invalid(format!("spec.{key}[{index}]"), &raw, why);
     if before.len() == after.len() {
         let changed = (0..before.len()).filter(|index| before[*index] != after[*index]);
-        return changed
-            .map(|index| wrong(index, "may not change once set"))
-            .collect();
+        return changed.map(|index| wrong(index, "may not change once set")).collect();
     }
     match (before.first(), after.first()) {
         (Some(_), None) => vec![wrong(0, unset)],

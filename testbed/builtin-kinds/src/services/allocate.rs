@@ -95,9 +95,7 @@ fn ip_families(service: &mut Value, old: Option<&Value>) -> Result<(), ApiError>
     if !needs_cluster_ip(service) {
         return Ok(());
     }
-    let selectorless = at(service, &["spec", "selector"])
-        .as_object()
-        .is_none_or(Map::is_empty);
+    let selectorless = at(service, &["spec", "selector"]).as_object().is_none_or(Map::is_empty);
     let free = text(service, &["spec", "clusterIP"]) == "None" && selectorless;
     default_policy(service, old, free);
     let errors = addresses::cluster_ips(service);
@@ -114,11 +112,7 @@ fn ip_families(service: &mut Value, old: Option<&Value>) -> Result<(), ApiError>
         families.push("IPv4".to_owned());
     }
     if free && families.len() < 2 && policy != "SingleStack" {
-        let other = if families[0] == "IPv4" {
-            "IPv6"
-        } else {
-            "IPv4"
-        };
+        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
         families.push(other.to_owned());
     }
     set(service, &["spec", "ipFamilies"], json!(families));
@@ -148,15 +142,11 @@ fn unserved(policy: &str, families: &[String], free: bool) -> Vec<FieldError> {
     if free {
         return Vec::new();
     }
-    let dual = (policy == "RequireDualStack")
-        .then(|| wrong("this cluster is not configured for dual-stack services"));
-    let other = families
-        .iter()
-        .position(|family| family == "IPv6")
-        .map(|index| {
-            let why = "not configured on this cluster";
-            FieldError::invalid(format!("spec.ipFamilies[{index}]"), "IPv6", why)
-        });
+    let dual = (policy == "RequireDualStack").then(|| wrong("this cluster is not configured for dual-stack services"));
+    let other = families.iter().position(|family| family == "IPv6").map(|index| {
+        let why = "not configured on this cluster";
+        FieldError::invalid(format!("spec.ipFamilies[{index}]"), "IPv6", why)
+    });
     dual.into_iter().chain(other).collect()
 }
 
@@ -166,10 +156,7 @@ fn families(service: &Value) -> Vec<String> {
         .iter()
         .map(|family| family.as_str().unwrap_or("").to_owned())
         .collect();
-    for ip in list(service, &["spec", "clusterIPs"])
-        .iter()
-        .skip(families.len())
-    {
+    for ip in list(service, &["spec", "clusterIPs"]).iter().skip(families.len()) {
         match ip.as_str().unwrap_or("") {
             "None" => break,
             ip => families.push(if ip.contains(':') { "IPv6" } else { "IPv4" }.to_owned()),
@@ -200,13 +187,11 @@ fn cluster_ip(service: &mut Value, others: &[&Value], dry_run: bool) -> Result<(
         return Err(nobodys(service, &given, &format!(" {wanted}"), &wanted));
     }
     let why = match (inside, dry_run) {
-        (false, true) => format!(
-            "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
-        ),
-        (false, false) => "the provided network does not match the current range".to_owned(),
-        (true, false) if taken.contains(wanted.as_str()) => {
-            "provided IP is already allocated".to_owned()
+        (false, true) => {
+            format!("the provided IP ({wanted}) is not in the valid range. The range of valid IPs is 10.0.0.0/24")
         }
+        (false, false) => "the provided network does not match the current range".to_owned(),
+        (true, false) if taken.contains(wanted.as_str()) => "provided IP is already allocated".to_owned(),
         _ => return Ok(()),
     };
     let raw = at(service, &["spec", "clusterIPs"]).to_string();

@@ -16,11 +16,7 @@ const FIRST_DYNAMIC: i64 = 30086;
 const FIRST_GUESS: i64 = 32769;
 
 /// Checks the ports asked for and takes free ones for the rest.
-pub(super) fn take(
-    service: &mut Value,
-    old: Option<&Value>,
-    others: &[&Value],
-) -> Result<(), FieldError> {
+pub(super) fn take(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<(), FieldError> {
     let mut taken = taken_by(others);
     let refused = refused(service, old, |port, repeated| {
         if !NODE_PORTS.contains(&port) {
@@ -42,11 +38,7 @@ pub(super) fn take(
 }
 
 /// What a dry run shows: numbers no service will get.
-pub(super) fn guess(
-    service: &mut Value,
-    old: Option<&Value>,
-    others: &[&Value],
-) -> Result<(), FieldError> {
+pub(super) fn guess(service: &mut Value, old: Option<&Value>, others: &[&Value]) -> Result<(), FieldError> {
     let taken = taken_by(others);
     let refused = refused(service, old, |port, repeated| {
         (taken.contains(&port) || repeated).then_some("provided port is already allocated")
@@ -84,10 +76,8 @@ fn refused(
         if wanted == 0 || had.contains(&wanted) {
             continue;
         }
-        let repeats = |other: &Value| {
-            number(other, &["nodePort"]) == Some(wanted)
-                && at(other, &["port"]) != at(port, &["port"])
-        };
+        let repeats =
+            |other: &Value| number(other, &["nodePort"]) == Some(wanted) && at(other, &["port"]) != at(port, &["port"]);
         if let Some(why) = judge(wanted, ports[..index].iter().any(repeats)) {
             return Some(FieldError::invalid(
                 format!("spec.ports[{index}].nodePort"),
@@ -123,10 +113,7 @@ fn assign(service: &mut Value, next: &mut impl FnMut() -> i64) {
             continue;
         }
         let own = number(port, &["port"]).unwrap_or(0);
-        let shared = given
-            .iter()
-            .find(|(port, _)| *port == own)
-            .map(|(_, node)| *node);
+        let shared = given.iter().find(|(port, _)| *port == own).map(|(_, node)| *node);
         let node = shared.unwrap_or_else(&mut *next);
         given.push((own, node));
         set(port, &["nodePort"], node.into());

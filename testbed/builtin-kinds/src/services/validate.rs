@@ -2,10 +2,10 @@
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::shown;
 use super::super::value::{at, has, list, number, text};
@@ -32,10 +32,7 @@ pub(super) fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     }
     let port = ["spec", "healthCheckNodePort"];
     if needs_health_check(new) && needs_health_check(old) && at(new, &port) != at(old, &port) {
-        errors.push(FieldError::forbidden(
-            "spec.healthCheckNodePort",
-            "field is immutable",
-        ));
+        errors.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
     }
     errors.extend(service(new));
     errors
@@ -51,18 +48,9 @@ pub(super) fn service(service: &Value) -> Vec<FieldError> {
     let ports = list(service, &["spec", "ports"]);
     for (index, port) in ports.iter().enumerate() {
         let field = format!("spec.ports[{index}]");
-        errors.extend(validate_port(
-            port,
-            &ports[..index],
-            ports.len() > 1,
-            &field,
-        ));
+        errors.extend(validate_port(port, &ports[..index], ports.len() > 1, &field));
     }
-    errors.extend(check::labels(
-        service,
-        &["spec", "selector"],
-        "spec.selector",
-    ));
+    errors.extend(check::labels(service, &["spec", "selector"], "spec.selector"));
     errors.extend(affinity(service));
     errors.extend(addresses::cluster_ips(service));
     errors.extend(external_ips(service));
@@ -84,10 +72,7 @@ pub(super) fn service(service: &Value) -> Vec<FieldError> {
 fn external_ips(service: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, ip) in list(service, &["spec", "externalIPs"]).iter().enumerate() {
-        let (ip, field) = (
-            ip.as_str().unwrap_or(""),
-            format!("spec.externalIPs[{index}]"),
-        );
+        let (ip, field) = (ip.as_str().unwrap_or(""), format!("spec.externalIPs[{index}]"));
         let wrong = check::ip(ip, &field);
         let unusable = || check::endpoint_ip(ip, &field);
         errors.extend(if wrong.is_empty() { unusable() } else { wrong });
@@ -119,7 +104,7 @@ fn by_type(service: &Value) -> Vec<FieldError> {
                 name => errors.extend(check::invalid(
                     "spec.externalName",
                     name,
-                    names::subdomain(name, false),
+                    validation::dns_subdomain(name, false),
                 )),
             }
         }
@@ -128,27 +113,20 @@ fn by_type(service: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn validate_port(
-    port: &Value,
-    earlier: &[Value],
-    require_name: bool,
-    field: &str,
-) -> Vec<FieldError> {
+fn validate_port(port: &Value, earlier: &[Value], require_name: bool, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = text(port, &["name"]);
     let name_field = format!("{field}.name");
     if name.is_empty() && require_name {
         errors.push(FieldError::required(&name_field, ""));
     } else if !name.is_empty() {
-        errors.extend(check::invalid(&name_field, name, names::label(name, false)));
+        errors.extend(check::invalid(&name_field, name, validation::dns_label(name, false)));
         if earlier.iter().any(|other| text(other, &["name"]) == name) {
             errors.push(FieldError::duplicate(&name_field, name));
         }
     }
     let own = number(port, &["port"]).unwrap_or(0);
-    errors.extend(
-        check::port_number(own).map(|why| FieldError::invalid(format!("{field}.port"), own, why)),
-    );
+    errors.extend(check::port_number(own).map(|why| FieldError::invalid(format!("{field}.port"), own, why)));
     let protocol = text(port, &["protocol"]);
     errors.extend(check::one_of(
         &format!("{field}.protocol"),
@@ -159,7 +137,7 @@ fn validate_port(
         at(port, &["targetPort"]),
         &format!("{field}.targetPort"),
     ));
-    let rule = names::qualified;
+    let rule = validation::label_key;
     errors.extend(require::spelled(port, "appProtocol", field, rule));
     errors
 }
@@ -169,16 +147,9 @@ fn affinity(service: &Value) -> Vec<FieldError> {
     let mut errors = check::one_of("spec.sessionAffinity", kind, &["ClientIP", "None"]);
     let timeout = number(
         service,
-        &[
-            "spec",
-            "sessionAffinityConfig",
-            "clientIP",
-            "timeoutSeconds",
-        ],
+        &["spec", "sessionAffinityConfig", "clientIP", "timeoutSeconds"],
     );
-    if let Some(timeout) =
-        timeout.filter(|timeout| kind == "ClientIP" && !(1..=86400).contains(timeout))
-    {
+    if let Some(timeout) = timeout.filter(|timeout| kind == "ClientIP" && !(1..=86400).contains(timeout)) {
         let field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
         errors.push(FieldError::invalid(
             field,
@@ -208,12 +179,8 @@ fn node_ports(service: &Value, ports: &[Value]) -> Vec<FieldError> {
 /// No two ports may share a protocol and a number, on the service or on the nodes.
 fn duplicates(ports: &[Value]) -> Vec<FieldError> {
     let repeated = |index: usize, key: &str| {
-        let (value, protocol) = (
-            at(&ports[index], &[key]),
-            text(&ports[index], &["protocol"]),
-        );
-        let same =
-            |port: &Value| at(port, &[key]) == value && text(port, &["protocol"]) == protocol;
+        let (value, protocol) = (at(&ports[index], &[key]), text(&ports[index], &["protocol"]));
+        let same = |port: &Value| at(port, &[key]) == value && text(port, &["protocol"]) == protocol;
         !value.is_null() && *value != 0 && ports[..index].iter().any(same)
     };
     let mut errors = Vec::new();
@@ -255,9 +222,7 @@ fn balancer_class(service: &Value) -> Vec<FieldError> {
     let field = "spec.loadBalancerClass";
     match at(service, &["spec", "loadBalancerClass"]).as_str() {
         None => Vec::new(),
-        Some(class) if is(service, "LoadBalancer") => {
-            check::invalid(field, class, names::qualified(class))
-        }
+        Some(class) if is(service, "LoadBalancer") => check::invalid(field, class, validation::label_key(class)),
         Some(_) => vec![FieldError::forbidden(field, ONLY_BALANCED)],
     }
 }
@@ -275,8 +240,7 @@ fn external_policy(service: &Value) -> Vec<FieldError> {
     };
     let port = number(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
     if port != 0 && !needs_health_check(service) {
-        let why =
-            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         errors.push(FieldError::invalid("spec.healthCheckNodePort", port, why));
     }
     errors
@@ -332,7 +296,7 @@ fn ingress_point(ingress: &Value, field: &str) -> Vec<FieldError> {
     }
     if !host.is_empty() {
         let field = format!("{field}.hostname");
-        errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
+        errors.extend(check::invalid(&field, host, validation::dns_subdomain(host, false)));
         if host.parse::<std::net::IpAddr>().is_ok() {
             let why = "must be a DNS name, not an IP address";
             errors.push(FieldError::invalid(field, host, why));

@@ -2,13 +2,14 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::super::behavior::{KindBehavior, SPEC_AND_METADATA};
+use super::super::check;
 use super::super::print::{age, flag, name, or};
 use super::super::value::{at, default_to, has, list, members, text};
-use super::super::{check, names};
 
 const IS_DEFAULT: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
@@ -16,7 +17,7 @@ const IS_DEFAULT: [&str; 2] = [
 ];
 
 /// How storage classes behave.
-pub(in super::super) const STORAGE_CLASS: Behaviour = Behaviour {
+pub(in super::super) const STORAGE_CLASS: KindBehavior = KindBehavior {
     default: |class| {
         default_to(class, "reclaimPolicy", "Delete");
         default_to(class, "volumeBindingMode", "Immediate");
@@ -24,23 +25,18 @@ pub(in super::super) const STORAGE_CLASS: Behaviour = Behaviour {
     validate: storage_class,
     validate_update: |new, old, _| {
         let mut errors = storage_class(new);
-        for key in [
-            "parameters",
-            "provisioner",
-            "reclaimPolicy",
-            "volumeBindingMode",
-        ] {
+        for key in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
             errors.extend(check::immutable(new, old, &[key]));
         }
         errors
     },
     validates_updates: false,
     cells: class_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How volume attributes classes behave.
-pub(in super::super) const ATTRIBUTES_CLASS: Behaviour = Behaviour {
+pub(in super::super) const ATTRIBUTES_CLASS: KindBehavior = KindBehavior {
     prepare_create: |class| super::super::value::protect(class, "kubernetes.io/vac-protection"),
     validate: |class| {
         let mut errors = provisioner(text(class, &["driverName"]), "driverName");
@@ -53,8 +49,7 @@ pub(in super::super) const ATTRIBUTES_CLASS: Behaviour = Behaviour {
     },
     validate_update: |new, old, _| {
         let changed = |key: &&str| at(new, &[key]) != at(old, &[key]);
-        let forbidden =
-            |key: &str| FieldError::forbidden(key, format!("updates to {key} are forbidden."));
+        let forbidden = |key: &str| FieldError::forbidden(key, format!("updates to {key} are forbidden."));
         ["driverName", "parameters"]
             .into_iter()
             .filter(changed)
@@ -65,11 +60,11 @@ pub(in super::super) const ATTRIBUTES_CLASS: Behaviour = Behaviour {
         let driver = text(class, &["driverName"]);
         vec![name(class), driver.into(), age(class, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How volume attachments behave.
-pub(in super::super) const ATTACHMENT: Behaviour = Behaviour {
+pub(in super::super) const ATTACHMENT: KindBehavior = KindBehavior {
     validate: attachment,
     validate_update: |new, old, part| {
         if part == Part::Status {
@@ -91,7 +86,7 @@ pub(in super::super) const ATTACHMENT: Behaviour = Behaviour {
             age(attachment, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Whether claims that name no class get this one.
@@ -117,11 +112,7 @@ fn storage_class(class: &Value) -> Vec<FieldError> {
     let mut errors = provisioner(text(class, &["provisioner"]), "provisioner");
     errors.extend(parameters(class));
     let policy = text(class, &["reclaimPolicy"]);
-    errors.extend(check::one_of(
-        "reclaimPolicy",
-        policy,
-        &["Delete", "Retain"],
-    ));
+    errors.extend(check::one_of("reclaimPolicy", policy, &["Delete", "Retain"]));
     let mode = text(class, &["volumeBindingMode"]);
     let allowed = &["Immediate", "WaitForFirstConsumer"];
     errors.extend(check::one_of("volumeBindingMode", mode, allowed));
@@ -133,11 +124,7 @@ fn storage_class(class: &Value) -> Vec<FieldError> {
                 errors.push(FieldError::required(format!("{field}.values"), ""));
             }
             let key = text(expression, &["key"]);
-            errors.extend(check::invalid(
-                &format!("{field}.key"),
-                key,
-                names::qualified(key),
-            ));
+            errors.extend(check::invalid(&format!("{field}.key"), key, validation::label_key(key)));
         }
     }
     errors
@@ -148,7 +135,7 @@ fn provisioner(name: &str, field: &str) -> Vec<FieldError> {
         return vec![FieldError::required(field, "")];
     }
     let lower = name.to_lowercase();
-    check::invalid(field, &lower, names::qualified(&lower))
+    check::invalid(field, &lower, validation::label_key(&lower))
 }
 
 fn parameters(class: &Value) -> Vec<FieldError> {
@@ -160,7 +147,7 @@ fn parameters(class: &Value) -> Vec<FieldError> {
 
 fn attachment(attachment: &Value) -> Vec<FieldError> {
     let spec = at(attachment, &["spec"]);
-    let mut errors = names::csi_driver(text(spec, &["attacher"]), "spec.attacher");
+    let mut errors = validation::csi_driver(text(spec, &["attacher"]), "spec.attacher");
     let source = at(spec, &["source"]);
     let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     let volume = at(source, &["persistentVolumeName"]).as_str();
@@ -169,10 +156,7 @@ fn attachment(attachment: &Value) -> Vec<FieldError> {
         (true, Some(_)) => errors.push(FieldError::forbidden("spec.source", why)),
         (false, Some("")) => {
             let why = "must specify non empty persistentVolumeName";
-            errors.push(FieldError::required(
-                "spec.source.persistentVolumeName",
-                why,
-            ));
+            errors.push(FieldError::required("spec.source.persistentVolumeName", why));
         }
         _ => {}
     }
@@ -180,15 +164,11 @@ fn attachment(attachment: &Value) -> Vec<FieldError> {
     errors.extend(check::invalid(
         "spec.nodeName",
         node,
-        names::subdomain(node, false),
+        validation::dns_subdomain(node, false),
     ));
     if let Some(volume) = volume {
-        let wrong = names::subdomain(volume, false);
-        errors.extend(check::invalid(
-            "spec.source.persistentVolumeName",
-            volume,
-            wrong,
-        ));
+        let wrong = validation::dns_subdomain(volume, false);
+        errors.extend(check::invalid("spec.source.persistentVolumeName", volume, wrong));
     }
     errors
 }

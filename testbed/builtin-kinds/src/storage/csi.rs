@@ -1,18 +1,19 @@
 //! CSI drivers, the nodes they run on and the capacity they report.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::print::{NONE, age, flag, name, name_and_creation, or};
 use super::super::value::{at, default_to, list, set, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 
 const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
 /// How CSI drivers behave.
-pub(in super::super) const DRIVER: Behaviour = Behaviour {
+pub(in super::super) const DRIVER: KindBehavior = KindBehavior {
     default: default_driver,
     validate: |driver| driver_spec(at(driver, &["spec"])),
     validate_update: |new, old, _| {
@@ -25,11 +26,7 @@ pub(in super::super) const DRIVER: Behaviour = Behaviour {
                 "field is immutable",
             ));
         }
-        errors.extend(check::immutable(
-            new,
-            old,
-            &["spec", "volumeLifecycleModes"],
-        ));
+        errors.extend(check::immutable(new, old, &["spec", "volumeLifecycleModes"]));
         errors
     },
     validates_updates: false,
@@ -39,11 +36,11 @@ pub(in super::super) const DRIVER: Behaviour = Behaviour {
     generation: &[&["spec"]],
     starts_without_generation: true,
     cells: driver_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How CSI nodes behave.
-pub(in super::super) const NODE: Behaviour = Behaviour {
+pub(in super::super) const NODE: KindBehavior = KindBehavior {
     validate: node_drivers,
     validate_update: |new, old, _| node_drivers_stay(new, old),
     unconditional: false,
@@ -51,11 +48,11 @@ pub(in super::super) const NODE: Behaviour = Behaviour {
         let drivers = list(node, &["spec", "drivers"]).len();
         vec![name(node), drivers.into(), age(node, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How reported capacities behave.
-pub(in super::super) const CAPACITY: Behaviour = Behaviour {
+pub(in super::super) const CAPACITY: KindBehavior = KindBehavior {
     validate: capacity,
     validate_update: |new, old, _| {
         let mut errors = Vec::new();
@@ -68,7 +65,7 @@ pub(in super::super) const CAPACITY: Behaviour = Behaviour {
     },
     unconditional: false,
     cells: name_and_creation,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn driver_cells(driver: &Value, now: Timestamp) -> Vec<Value> {
@@ -103,21 +100,12 @@ fn default_driver(driver: &mut Value) {
         return;
     };
     default_to(spec, "attachRequired", true);
-    for key in [
-        "podInfoOnMount",
-        "storageCapacity",
-        "requiresRepublish",
-        "seLinuxMount",
-    ] {
+    for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
         default_to(spec, key, false);
     }
     default_to(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
     if list(spec, &["volumeLifecycleModes"]).is_empty() {
-        set(
-            spec,
-            &["volumeLifecycleModes"],
-            Value::from(vec!["Persistent"]),
-        );
+        set(spec, &["volumeLifecycleModes"], Value::from(vec!["Persistent"]));
     }
 }
 
@@ -167,23 +155,16 @@ fn node_drivers(node: &Value) -> Vec<FieldError> {
     for (index, driver) in drivers.iter().enumerate() {
         let field = format!("spec.drivers[{index}]");
         let name = text(driver, &["name"]);
-        errors.extend(names::csi_driver(name, &format!("{field}.name")));
+        errors.extend(validation::csi_driver(name, &format!("{field}.name")));
         errors.extend(require::given(driver, "nodeID", &field, ""));
         let count = format!("{field}.allocatable.count");
-        errors.extend(check::nonnegative(
-            driver,
-            &["allocatable", "count"],
-            &count,
-        ));
-        if drivers[..index]
-            .iter()
-            .any(|earlier| text(earlier, &["name"]) == name)
-        {
+        errors.extend(check::nonnegative(driver, &["allocatable", "count"], &count));
+        if drivers[..index].iter().any(|earlier| text(earlier, &["name"]) == name) {
             errors.push(FieldError::duplicate(format!("{field}.name"), name));
         }
         for key in list(driver, &["topologyKeys"]) {
             let key = key.as_str().unwrap_or("");
-            errors.extend(check::invalid(&field, key, names::qualified(key)));
+            errors.extend(check::invalid(&field, key, validation::label_key(key)));
         }
     }
     errors
@@ -200,11 +181,7 @@ fn node_drivers_stay(new: &Value, old: &Value) -> Vec<FieldError> {
     list(new, &["spec", "drivers"])
         .iter()
         .map(fixed)
-        .filter(|now| {
-            before
-                .iter()
-                .any(|old| old["name"] == now["name"] && old != now)
-        })
+        .filter(|now| before.iter().any(|old| old["name"] == now["name"] && old != now))
         .map(|now| shown::invalid("spec.drivers", &now.to_string(), "field is immutable"))
         .collect()
 }
@@ -215,11 +192,8 @@ fn capacity(capacity: &Value) -> Vec<FieldError> {
     errors.extend(check::invalid(
         "storageClassName",
         class,
-        names::subdomain(class, false),
+        validation::dns_subdomain(class, false),
     ));
-    errors.extend(require::nonnegative_quantity(
-        at(capacity, &["capacity"]),
-        "capacity",
-    ));
+    errors.extend(require::nonnegative_quantity(at(capacity, &["capacity"]), "capacity"));
     errors
 }

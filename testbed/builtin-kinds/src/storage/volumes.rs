@@ -2,16 +2,17 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::defaults::resource_list;
 use super::super::pods::node_selector;
 use super::super::print::{access_modes, age, name};
 use super::super::quantity::Quantity;
 use super::super::value::{at, default_to, has, list, members, protect, restore, set, text};
-use super::super::{check, claims, names, require, shown};
+use super::super::{check, claims, require, shown};
 
 const PROTECTION: &str = "kubernetes.io/pv-protection";
 /// Kinds of volumes in the order in which the server looks for them.
@@ -41,7 +42,7 @@ const SOURCES: [&str; 22] = [
 ];
 
 /// How persistent volumes behave.
-pub(in super::super) const VOLUME: Behaviour = Behaviour {
+pub(in super::super) const VOLUME: KindBehavior = KindBehavior {
     default: default_volume,
     prepare_create: |volume| {
         let created = at(volume, &["metadata", "creationTimestamp"]).clone();
@@ -64,7 +65,7 @@ pub(in super::super) const VOLUME: Behaviour = Behaviour {
     validate_update: update,
     validates_updates: false,
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cells(volume: &Value, now: Timestamp) -> Vec<Value> {
@@ -155,7 +156,7 @@ fn validate(volume: &Value) -> Vec<FieldError> {
     }
     let class = text(spec, &["storageClassName"]);
     if !class.is_empty() {
-        let wrong = names::subdomain(class, false);
+        let wrong = validation::dns_subdomain(class, false);
         errors.extend(check::invalid("spec.storageClassName", class, wrong));
     }
     let modes = &["Block", "Filesystem"];
@@ -222,7 +223,7 @@ fn one_source(spec: &Value, kind: &str) -> Vec<FieldError> {
             }
         }
         "csi" => {
-            errors.extend(names::csi_driver(
+            errors.extend(validation::csi_driver(
                 text(source, &["driver"]),
                 &format!("{field}.driver"),
             ));

@@ -31,9 +31,7 @@ pub(super) fn written(amounts: &Amounts) -> Value {
 
 /// As messages show them.
 pub(super) fn shown(amounts: &Amounts) -> String {
-    let each = amounts
-        .iter()
-        .map(|(name, amount)| format!("{name}={amount}"));
+    let each = amounts.iter().map(|(name, amount)| format!("{name}={amount}"));
     each.collect::<Vec<String>>().join(",")
 }
 
@@ -67,8 +65,7 @@ pub(super) fn growth(new: &Amounts, old: &Amounts) -> Amounts {
 /// Those of resources that are wanted.
 pub(super) fn only(amounts: &Amounts, wanted: impl Fn(&str) -> bool) -> Amounts {
     let kept = amounts.iter().filter(|(name, _)| wanted(name));
-    kept.map(|(name, amount)| (name.clone(), amount.clone()))
-        .collect()
+    kept.map(|(name, amount)| (name.clone(), amount.clone())).collect()
 }
 
 #[cfg(test)]
@@ -84,15 +81,9 @@ mod tests {
     #[test]
     fn a_sum_has_the_resources_of_both() {
         let mut sum = amounts(&json!({ "cpu": "1", "memory": "512Mi" }));
-        add(
-            &mut sum,
-            &amounts(&json!({ "memory": "512Mi", "pods": "1" })),
-        );
+        add(&mut sum, &amounts(&json!({ "memory": "512Mi", "pods": "1" })));
         assert_eq!(shown(&sum), "cpu=1,memory=1Gi,pods=1");
-        assert_eq!(
-            written(&sum),
-            json!({ "cpu": "1", "memory": "1Gi", "pods": "1" })
-        );
+        assert_eq!(written(&sum), json!({ "cpu": "1", "memory": "1Gi", "pods": "1" }));
     }
 
     #[test]
@@ -105,10 +96,7 @@ mod tests {
     #[test]
     fn the_higher_one_stays() {
         let mut highest = amounts(&json!({ "a": "3", "b": "1" }));
-        raise(
-            &mut highest,
-            &amounts(&json!({ "a": "1", "b": "2", "c": "4" })),
-        );
+        raise(&mut highest, &amounts(&json!({ "a": "1", "b": "2", "c": "4" })));
         assert_eq!(shown(&highest), "a=3,b=2,c=4");
     }
 }

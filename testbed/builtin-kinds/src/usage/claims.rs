@@ -66,14 +66,9 @@ mod tests {
         let each = "gold.storageclass.storage.k8s.io/persistentvolumeclaims=1,gold.storageclass.storage.k8s.io/requests.storage=1Gi";
         assert_eq!(
             shown(&usage(&claim)),
-            format!(
-                "count/persistentvolumeclaims=1,{each},persistentvolumeclaims=1,requests.storage=1Gi"
-            )
+            format!("count/persistentvolumeclaims=1,{each},persistentvolumeclaims=1,requests.storage=1Gi")
         );
-        assert!(
-            each.split(',')
-                .all(|it| counts(it.split('=').next().unwrap_or("")))
-        );
+        assert!(each.split(',').all(|it| counts(it.split('=').next().unwrap_or(""))));
         assert!(!counts("gold.storageclass.storage.k8s.io/pods"));
     }
 

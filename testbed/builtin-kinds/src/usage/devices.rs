@@ -23,10 +23,7 @@ fn classes(peers: &Peers<'_>) -> Vec<(String, String)> {
     let classes = peers("resource.k8s.io", "deviceclasses");
     let each = classes.iter().map(|class| {
         let resource = text(class, &["spec", "extendedResourceName"]);
-        (
-            text(class, &["metadata", "name"]).to_owned(),
-            resource.to_owned(),
-        )
+        (text(class, &["metadata", "name"]).to_owned(), resource.to_owned())
     });
     each.collect()
 }
@@ -78,10 +75,7 @@ fn asked(request: &Value) -> BTreeMap<&str, usize> {
     let alternatives = list(request, &["firstAvailable"]);
     let exactly = Some(at(request, &["exactly"])).filter(|_| has(request, &["exactly"]));
     let mut most = BTreeMap::new();
-    for each in alternatives
-        .iter()
-        .chain(exactly.filter(|_| alternatives.is_empty()))
-    {
+    for each in alternatives.iter().chain(exactly.filter(|_| alternatives.is_empty())) {
         let class = text(each, &["deviceClassName"]);
         let count = match text(each, &["allocationMode"]) {
             "ExactCount" => number(each, &["count"]).and_then(|it| usize::try_from(it).ok()),
@@ -129,18 +123,9 @@ mod tests {
     #[test]
     fn an_extended_resource_is_counted_where_a_class_stands_for_it() {
         assert!(counts("requests.example.com/gpu", &one_class));
-        assert!(counts(
-            "requests.deviceclass.resource.kubernetes.io/gpu",
-            &one_class
-        ));
+        assert!(counts("requests.deviceclass.resource.kubernetes.io/gpu", &one_class));
         assert!(!counts("requests.example.com/nic", &one_class));
-        assert!(!counts(
-            "requests.deviceclass.resource.kubernetes.io/nic",
-            &one_class
-        ));
-        assert!(counts(
-            "nic.deviceclass.resource.k8s.io/devices",
-            &one_class
-        ));
+        assert!(!counts("requests.deviceclass.resource.kubernetes.io/nic", &one_class));
+        assert!(counts("nic.deviceclass.resource.k8s.io/devices", &one_class));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::quantity::Quantity;
 use super::amounts::{Amounts, only};
-use super::{Around, Asked, claims, devices, pods, scopes, services};
+use super::{QuotaRequest, QuotaSurroundings, claims, devices, pods, scopes, services};
 
 /// Answers that are not stored, and events, which were never counted.
 const IGNORED: [(&str, &str); 10] = [
@@ -22,12 +22,7 @@ const IGNORED: [(&str, &str); 10] = [
     ("events.k8s.io", "events"),
 ];
 /// These had a name of their own before everything could be counted.
-const OLD_NAMES: [&str; 4] = [
-    "configmaps",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-];
+const OLD_NAMES: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 
 /// How one resource is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +56,12 @@ impl Evaluator {
     }
 
     /// Whether a request can change what is used.
-    pub fn handles(&self, asked: &Asked<'_>) -> bool {
+    pub fn handles(&self, asked: &QuotaRequest<'_>) -> bool {
         let (creates, main) = (asked.old.is_none(), asked.subresource.is_empty());
         match self {
             Self::Pods => match asked.old {
                 Some(_) if asked.subresource == "resize" => true,
-                Some(old) => {
-                    main && scopes::has_deadline(old) != scopes::has_deadline(asked.object)
-                }
+                Some(old) => main && scopes::has_deadline(old) != scopes::has_deadline(asked.object),
                 None => main,
             },
             // The server compares addresses here, so every change of a status counts.
@@ -79,7 +72,7 @@ impl Evaluator {
     }
 
     /// Those of the amounts of a quota that are about these objects.
-    pub(super) fn matching(&self, hard: &Amounts, around: &Around<'_>) -> Amounts {
+    pub(super) fn matching(&self, hard: &Amounts, around: &QuotaSurroundings<'_>) -> Amounts {
         only(hard, |name| match self {
             Self::Pods => pods::counts(name),
             Self::Services => services::NAMES.contains(&name),
@@ -99,7 +92,7 @@ impl Evaluator {
     }
 
     /// What one object uses.
-    pub(super) fn usage(&self, object: &Value, around: &Around<'_>) -> Amounts {
+    pub(super) fn usage(&self, object: &Value, around: &QuotaSurroundings<'_>) -> Amounts {
         match self {
             Self::Pods => pods::usage(object, around.now),
             Self::Services => services::usage(object),

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aplomb_apimachinery::validation;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::super::names;
 use super::super::quantity::Quantity;
 use super::super::value::{at, list, number, text};
 use super::amounts::{Amounts, add, raise, read};
@@ -50,7 +50,7 @@ fn is_native(name: &str) -> bool {
 }
 
 fn is_extended(name: &str) -> bool {
-    let named = || names::qualified(&format!("{REQUESTS}{name}")).is_empty();
+    let named = || validation::label_key(&format!("{REQUESTS}{name}")).is_empty();
     name.starts_with(DEVICE_CLASS) || (!is_native(name) && !name.starts_with(REQUESTS) && named())
 }
 
@@ -126,9 +126,7 @@ fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
             used.insert(format!("{REQUESTS}{name}"), amount.clone());
         }
     }
-    let counted = limits
-        .iter()
-        .filter(|(name, _)| COUNTED.contains(&name.as_str()));
+    let counted = limits.iter().filter(|(name, _)| COUNTED.contains(&name.as_str()));
     used.extend(counted.map(|(name, amount)| (format!("limits.{name}"), amount.clone())));
     used
 }

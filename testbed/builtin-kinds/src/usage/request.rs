@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::super::value::text;
 use super::amounts::{Amounts, add, growth, only, read, shown, written};
-use super::{Around, Evaluator};
+use super::{Evaluator, QuotaSurroundings};
 
 /// A write that may need room.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct QuotaRequest<'a> {
     pub subresource: &'a str,
     pub object: &'a Value,
     /// What is there now; nothing for a new object.
@@ -30,9 +30,9 @@ pub struct Charge {
 /// Why it is forbidden.
 pub fn charged(
     evaluator: &Evaluator,
-    asked: &Asked<'_>,
+    asked: &QuotaRequest<'_>,
     quotas: &[Arc<Value>],
-    around: &Around<'_>,
+    around: &QuotaSurroundings<'_>,
 ) -> Result<Vec<Charge>, String> {
     let mut concerned = Vec::new();
     for quota in quotas {
@@ -71,12 +71,7 @@ pub fn charged(
 }
 
 /// Whether the object says what is counted, and the quota what is used.
-fn countable(
-    evaluator: &Evaluator,
-    asked: &Asked<'_>,
-    quota: &Value,
-    counted: &Amounts,
-) -> Result<(), String> {
+fn countable(evaluator: &Evaluator, asked: &QuotaRequest<'_>, quota: &Value, counted: &Amounts) -> Result<(), String> {
     let name = text(quota, &["metadata", "name"]);
     if let Some(why) = evaluator.missing(asked.object, counted) {
         return Err(format!("failed quota: {name}: {why}"));
@@ -93,12 +88,7 @@ fn countable(
 }
 
 /// What is used with `more`, which has to fit unless a status only `tells` of it.
-fn with_room(
-    quota: &Value,
-    hard: &Amounts,
-    more: &Amounts,
-    tells: bool,
-) -> Result<Amounts, String> {
+fn with_room(quota: &Value, hard: &Amounts, more: &Amounts, tells: bool) -> Result<Amounts, String> {
     let used = read(quota, &["status", "used"]);
     let mut sum = used.clone();
     add(&mut sum, more);

@@ -34,11 +34,7 @@ pub(super) fn has_claim(scope: &Value, claim: &Value) -> bool {
         text(claim, &["status", "currentVolumeAttributesClassName"]),
         text(
             claim,
-            &[
-                "status",
-                "modifyVolumeStatus",
-                "targetVolumeAttributesClassName",
-            ],
+            &["status", "modifyVolumeStatus", "targetVolumeAttributesClassName"],
         ),
     ];
     text(scope, &["scopeName"]) == "VolumeAttributesClass" && has_one_of(scope, &classes)
@@ -71,18 +67,11 @@ fn has_one_of(scope: &Value, classes: &[&str]) -> bool {
 
 /// Whether a pod wants to be near to, or far from, pods of other namespaces.
 fn looks_abroad(pod: &Value) -> bool {
-    let abroad =
-        |term: &Value| !list(term, &["namespaces"]).is_empty() || has(term, &["namespaceSelector"]);
+    let abroad = |term: &Value| !list(term, &["namespaces"]).is_empty() || has(term, &["namespaceSelector"]);
     ["podAffinity", "podAntiAffinity"].iter().any(|which| {
         let affinity = at(pod, &["spec", "affinity", which]);
-        let required = list(
-            affinity,
-            &["requiredDuringSchedulingIgnoredDuringExecution"],
-        );
-        let preferred = list(
-            affinity,
-            &["preferredDuringSchedulingIgnoredDuringExecution"],
-        );
+        let required = list(affinity, &["requiredDuringSchedulingIgnoredDuringExecution"]);
+        let preferred = list(affinity, &["preferredDuringSchedulingIgnoredDuringExecution"]);
         let weighted = preferred.iter().map(|term| at(term, &["podAffinityTerm"]));
         required.iter().chain(weighted).any(abroad)
     })
@@ -105,16 +94,8 @@ mod tests {
         let none = json!([]);
         assert!(scoped(&json!(["Terminating", "BestEffort"]), &none, &short));
         assert!(!scoped(&json!(["NotTerminating"]), &none, &short));
-        assert!(scoped(
-            &json!(["NotTerminating", "NotBestEffort"]),
-            &none,
-            &long
-        ));
-        assert!(!scoped(
-            &json!(["NotTerminating", "BestEffort"]),
-            &none,
-            &long
-        ));
+        assert!(scoped(&json!(["NotTerminating", "NotBestEffort"]), &none, &long));
+        assert!(!scoped(&json!(["NotTerminating", "BestEffort"]), &none, &long));
     }
 
     #[test]

@@ -50,17 +50,14 @@ mod tests {
 
     fn used(kind: &str, allocates: bool) -> String {
         let ports = json!([{ "port": 80 }, { "port": 81, "nodePort": 30000 }]);
-        let spec =
-            json!({ "type": kind, "ports": ports, "allocateLoadBalancerNodePorts": allocates });
+        let spec = json!({ "type": kind, "ports": ports, "allocateLoadBalancerNodePorts": allocates });
         shown(&usage(&json!({ "spec": spec })))
     }
 
     #[test]
     fn ports_and_balancers_depend_on_the_type() {
         let of = |nodeports, balancers| {
-            format!(
-                "count/services=1,services=1,services.loadbalancers={balancers},services.nodeports={nodeports}"
-            )
+            format!("count/services=1,services=1,services.loadbalancers={balancers},services.nodeports={nodeports}")
         };
         assert_eq!(used("ClusterIP", true), of(0, 0));
         assert_eq!(used("NodePort", true), of(2, 0));

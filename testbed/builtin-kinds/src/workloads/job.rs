@@ -2,15 +2,16 @@
 
 use aplomb_apimachinery::field::{FieldError, go_quote};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::validate_template;
 use super::super::pods::warnings;
 use super::super::print::{age, between, containers, count, name, selector_or_none};
 use super::super::value::{at, default_to, has, items_mut, list, members, number, set, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 use super::template_warnings;
 use super::{default_template, job_policy, picks, selector_stays, template_not_picked};
 
@@ -21,7 +22,7 @@ const MAX_MANAGER: usize = 63;
 const INDEXED: &str = "requires indexed completion mode";
 
 /// How jobs behave.
-pub(in super::super) const JOB: Behaviour = Behaviour {
+pub(in super::super) const JOB: KindBehavior = KindBehavior {
     default,
     default_stored: Some(take_labels),
     prepare_create: |job| {
@@ -41,7 +42,7 @@ pub(in super::super) const JOB: Behaviour = Behaviour {
         vec![("status.successful".to_owned(), succeeded)]
     },
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default(job: &mut Value) {
@@ -123,7 +124,7 @@ fn validate(job: &Value, prefixed: bool) -> Vec<FieldError> {
     let completions = number(job, &["spec", "completions"]).unwrap_or(0);
     let name = text(job, &["metadata", "name"]);
     let last = format!("{name}-{}", completions - 1);
-    if indexed && completions > 0 && !names::label(&last, false).is_empty() {
+    if indexed && completions > 0 && !validation::dns_label(&last, false).is_empty() {
         let why = format!("will not able to create pod with invalid DNS label: {last}");
         errors.push(FieldError::invalid("metadata.name", name, why));
     }
@@ -144,9 +145,7 @@ fn generated_selector(job: &Value, prefixed: bool) -> Vec<FieldError> {
         (JOB_NAME[1], name),
     ];
     let labels = at(job, &["spec", "template", "metadata", "labels"]);
-    let needed = expected
-        .iter()
-        .filter(|(key, _)| prefixed || !key.contains('/'));
+    let needed = expected.iter().filter(|(key, _)| prefixed || !key.contains('/'));
     let mut errors: Vec<FieldError> = needed
         .filter_map(|(key, value)| generated_label(labels, key, value))
         .collect();
@@ -204,10 +203,7 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
     }
     if has(spec, &["maxFailedIndexes"]) && !has(spec, &["backoffLimitPerIndex"]) {
         let why = "when maxFailedIndexes is specified";
-        errors.push(FieldError::required(
-            format!("{field}.backoffLimitPerIndex"),
-            why,
-        ));
+        errors.push(FieldError::required(format!("{field}.backoffLimitPerIndex"), why));
     }
     errors.extend(managed_by(spec, field));
     errors.extend(completion_mode(spec, field));
@@ -218,14 +214,8 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(job_policy::success(spec, field));
     }
     errors.extend(replacement(spec, field));
-    errors.extend(validate_template(
-        at(spec, &["template"]),
-        &format!("{field}.template"),
-    ));
-    errors.extend(restart_policy(
-        spec,
-        &format!("{field}.template.spec.restartPolicy"),
-    ));
+    errors.extend(validate_template(at(spec, &["template"]), &format!("{field}.template")));
+    errors.extend(restart_policy(spec, &format!("{field}.template.spec.restartPolicy")));
     errors
 }
 
@@ -234,7 +224,7 @@ fn managed_by(spec: &Value, field: &str) -> Vec<FieldError> {
         return Vec::new();
     };
     let field = format!("{field}.managedBy");
-    let mut errors = names::domain_prefixed_path(manager, &field);
+    let mut errors = validation::domain_prefixed_path(manager, &field);
     if manager.len() > MAX_MANAGER {
         errors.push(FieldError::too_long(field, MAX_MANAGER));
     }
@@ -303,11 +293,7 @@ fn restart_policy(spec: &Value, field: &str) -> Option<FieldError> {
             Some(FieldError::invalid(field, "OnFailure", why))
         }
         "OnFailure" | "Never" => None,
-        other => Some(FieldError::not_supported(
-            field,
-            other,
-            &["OnFailure", "Never"],
-        )),
+        other => Some(FieldError::not_supported(field, other, &["OnFailure", "Never"])),
     }
 }
 
@@ -320,10 +306,7 @@ fn update(new: &Value, old: &Value, part: Part) -> Vec<FieldError> {
     let mut errors = validate(new, prefixed);
     errors.extend(spec_and_selector(at(new, &["spec"])));
     let indexed = text(new, &["spec", "completionMode"]) == "Indexed";
-    let (now, before) = (
-        at(new, &["spec", "completions"]),
-        at(old, &["spec", "completions"]),
-    );
+    let (now, before) = (at(new, &["spec", "completions"]), at(old, &["spec", "completions"]));
     if !indexed {
         errors.extend(check::immutable(new, old, &["spec", "completions"]));
     } else if now != before && !now.is_null() && now != at(new, &["spec", "parallelism"]) {

@@ -27,9 +27,7 @@ pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option
     while let (Some(done), Some(lost)) = (completed.peek(), failed.peek()) {
         if done.0 <= lost.1 && lost.0 <= done.1 {
             let at = done.0.max(lost.0);
-            return Some(format!(
-                "failedIndexes and completedIndexes overlap at index: {at}"
-            ));
+            return Some(format!("failedIndexes and completedIndexes overlap at index: {at}"));
         }
         if done.0 <= lost.0 {
             completed.next();
@@ -65,9 +63,7 @@ fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
 fn index(text: &str, completions: i64) -> Result<i64, String> {
     let quoted = go_quote(text);
     let Ok(index) = text.parse::<i64>() else {
-        return Err(format!(
-            "cannot convert string to integer for index: {quoted}"
-        ));
+        return Err(format!("cannot convert string to integer for index: {quoted}"));
     };
     if index >= completions {
         return Err(format!("too large index: {quoted}"));

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 use super::job_indexes;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
@@ -20,10 +21,7 @@ const MAX_INDEXES: usize = 64 * 1024;
 
 /// What is wrong with the success policy of a job.
 pub(super) fn success(spec: &Value, field: &str) -> Vec<FieldError> {
-    let (policy, field) = (
-        at(spec, &["successPolicy"]),
-        format!("{field}.successPolicy"),
-    );
+    let (policy, field) = (at(spec, &["successPolicy"]), format!("{field}.successPolicy"));
     if text(spec, &["completionMode"]) != "Indexed" {
         let why = "requires indexed completion mode";
         return vec![shown::invalid(field, &shown_success(policy), why)];
@@ -46,8 +44,7 @@ pub(super) fn success(spec: &Value, field: &str) -> Vec<FieldError> {
 /// A success policy as Go prints it.
 fn shown_success(policy: &Value) -> String {
     let rule = |rule: &Value| {
-        let [indexes, count] =
-            ["succeededIndexes", "succeededCount"].map(|key| at(rule, &[key]).to_string());
+        let [indexes, count] = ["succeededIndexes", "succeededCount"].map(|key| at(rule, &[key]).to_string());
         shown::object(&[("SucceededIndexes", indexes), ("SucceededCount", count)])
     };
     let rules: Vec<String> = list(policy, &["rules"]).iter().map(rule).collect();
@@ -127,11 +124,7 @@ fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = word(rule, "action", field, &ACTIONS);
     if text(rule, &["action"]) == "FailIndex" && !has(spec, &["backoffLimitPerIndex"]) {
         let why = "requires the backoffLimitPerIndex to be set";
-        errors.push(FieldError::invalid(
-            format!("{field}.action"),
-            "FailIndex",
-            why,
-        ));
+        errors.push(FieldError::invalid(format!("{field}.action"), "FailIndex", why));
     }
     let codes = at(rule, &["onExitCodes"]);
     if !codes.is_null() {
@@ -144,7 +137,7 @@ fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.type"),
             kind,
-            names::qualified(kind),
+            validation::label_key(kind),
         ));
         errors.extend(word(pattern, "status", &field, &STATUSES));
     }

@@ -37,11 +37,7 @@ const EXCLUSIVE: [(&str, &str, &str); 4] = [
 pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for key in ["active", "succeeded", "failed", "ready", "terminating"] {
-        errors.extend(check::nonnegative(
-            new,
-            &["status", key],
-            &format!("status.{key}"),
-        ));
+        errors.extend(check::nonnegative(new, &["status", key], &format!("status.{key}")));
     }
     errors.extend(uncounted(new));
     let moved = |kind: &str| met(new, kind) != met(old, kind);
@@ -57,12 +53,8 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     for (one, other, why) in &EXCLUSIVE[2..] {
         errors.extend((met(new, one) && met(new, other)).then(|| condition(why)));
     }
-    if has(new, &["spec", "successPolicy"])
-        && met(new, "Complete")
-        && !met(new, "SuccessCriteriaMet")
-    {
-        let why =
-            "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
+    if has(new, &["spec", "successPolicy"]) && met(new, "Complete") && !met(new, "SuccessCriteriaMet") {
+        let why = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
         errors.push(condition(why));
     }
     errors.extend(kept(new, old));
@@ -150,8 +142,7 @@ fn reasons(new: &Value, old: &Value) -> Vec<FieldError> {
     }
     let judged = moved("Complete") || moved("SuccessCriteriaMet");
     if judged && met(new, "Complete") && !met(new, "SuccessCriteriaMet") {
-        let why =
-            "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
+        let why = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
         errors.push(condition(why));
     }
     errors
@@ -180,10 +171,7 @@ fn finished(new: &Value, old: &Value) -> Vec<FieldError> {
             ("Succeeded", at(uncounted, &["succeeded"]).to_string()),
             ("Failed", at(uncounted, &["failed"]).to_string()),
         ]);
-        let (field, why) = (
-            "status.uncountedTerminatedPods",
-            "must be empty for finished job",
-        );
+        let (field, why) = ("status.uncountedTerminatedPods", "must be empty for finished job");
         errors.push(shown::invalid(field, &shown, why));
     }
     errors
@@ -195,10 +183,7 @@ fn pods_left(new: &Value, old: &Value) -> Vec<FieldError> {
     let count = |key: &str| number(new, &["status", key]).unwrap_or(0);
     let moved = is_finished(new) != is_finished(old) || changed(new, old, "terminating");
     if moved && is_finished(new) && count("terminating") > 0 {
-        let (field, why) = (
-            "status.terminating",
-            "terminating>0 is invalid for finished job",
-        );
+        let (field, why) = ("status.terminating", "terminating>0 is invalid for finished job");
         errors.push(FieldError::invalid(field, count("terminating"), why));
     }
     let moved = changed(new, old, "ready") || changed(new, old, "active");
@@ -251,9 +236,7 @@ fn kept(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if met(old, kind) && !met(new, kind) {
-            errors.push(condition(&format!(
-                "cannot disable the terminal {kind}=True condition"
-            )));
+            errors.push(condition(&format!("cannot disable the terminal {kind}=True condition")));
         }
     }
     let count = |job: &Value, key: &str| number(job, &["status", key]).unwrap_or(0);
@@ -263,18 +246,12 @@ fn kept(new: &Value, old: &Value) -> Vec<FieldError> {
     for key in ["failed", "succeeded"] {
         if count(new, key) < count(old, key) && !(scales && key == "succeeded") {
             let why = format!("cannot decrease the {key} counter");
-            errors.push(FieldError::invalid(
-                format!("status.{key}"),
-                count(new, key),
-                why,
-            ));
+            errors.push(FieldError::invalid(format!("status.{key}"), count(new, key), why));
         }
     }
     errors.extend(kept_times(new, old));
     if met(old, "SuccessCriteriaMet") && !met(new, "SuccessCriteriaMet") {
-        errors.push(condition(
-            "cannot disable the SuccessCriteriaMet=True condition",
-        ));
+        errors.push(condition("cannot disable the SuccessCriteriaMet=True condition"));
     }
     if met(old, "Complete") && !met(old, "SuccessCriteriaMet") && met(new, "SuccessCriteriaMet") {
         errors.push(condition(

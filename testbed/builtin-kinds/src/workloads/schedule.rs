@@ -38,9 +38,7 @@ const fn bounds(least: u64, most: u64, names: &'static [&'static str]) -> Bounds
 /// What is wrong with a schedule.
 pub(super) fn wrong(schedule: &str) -> Option<String> {
     let schedule = match schedule.split_once(' ') {
-        Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => {
-            rest.trim()
-        }
+        Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => rest.trim(),
         _ => schedule,
     };
     if schedule.starts_with('@') {
@@ -54,9 +52,7 @@ pub(super) fn wrong(schedule: &str) -> Option<String> {
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     if fields.len() != PLACES.len() {
         let (found, shown) = (fields.len(), fields.join(" "));
-        return Some(format!(
-            "expected exactly 5 fields, found {found}: [{shown}]"
-        ));
+        return Some(format!("expected exactly 5 fields, found {found}: [{shown}]"));
     }
     fields.iter().zip(&PLACES).find_map(|(field, bounds)| {
         let mut ranges = field.split(',').filter(|range| !range.is_empty());
@@ -108,14 +104,10 @@ fn wrong_range(text: &str, bounds: &Bounds) -> Result<(), String> {
     }
     let (least, most) = (bounds.least, bounds.most);
     if start < least {
-        return Err(format!(
-            "beginning of range ({start}) below minimum ({least}): {text}"
-        ));
+        return Err(format!("beginning of range ({start}) below minimum ({least}): {text}"));
     }
     if end > most {
-        return Err(format!(
-            "end of range ({end}) above maximum ({most}): {text}"
-        ));
+        return Err(format!("end of range ({end}) above maximum ({most}): {text}"));
     }
     if start > end {
         return Err(format!(

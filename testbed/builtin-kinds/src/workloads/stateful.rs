@@ -2,17 +2,18 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::claims;
 use super::super::pods;
 use super::super::pods::warnings::template_at;
 use super::super::print::{age, containers, name, selector};
 use super::super::require::known;
 use super::super::value::{at, default_to, has, items_mut, list, number, set, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 use super::template_not_picked;
 use super::{collisions_decremented, default_template, picks, replica_counts, selector_given};
 
@@ -28,14 +29,14 @@ const CHANGEABLE: [&str; 7] = [
 ];
 
 /// How stateful sets behave.
-pub(in super::super) const STATEFUL_SET: Behaviour = Behaviour {
+pub(in super::super) const STATEFUL_SET: KindBehavior = KindBehavior {
     default,
     prepare_create: |sets| drop_max_unavailable(sets, &Value::Null),
     prepare_update: |new, old, _| drop_max_unavailable(new, old),
     validate: |set| spec(at(set, &["spec"]), true),
     validate_update: update,
     validates_updates: false,
-    name: names::label,
+    name: validation::dns_label,
     generation: &[&["spec"]],
     cells,
     warnings: |set| {
@@ -48,7 +49,7 @@ pub(in super::super) const STATEFUL_SET: Behaviour = Behaviour {
         warnings.extend(history_warning(new));
         warnings
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// A field of a feature that is off is kept only where it already is.
@@ -60,7 +61,8 @@ fn drop_max_unavailable(sets: &mut Value, old: &Value) {
 }
 
 fn history_warning(set: &Value) -> Option<String> {
-    let why = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+    let why =
+        "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
     (number(set, &["spec", "revisionHistoryLimit"])? < 0).then(|| why.to_owned())
 }
 
@@ -86,11 +88,7 @@ fn default(set: &mut Value) {
     }
     default_to(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
     for when in ["whenDeleted", "whenScaled"] {
-        default_to(
-            &mut spec["persistentVolumeClaimRetentionPolicy"],
-            when,
-            "Retain",
-        );
+        default_to(&mut spec["persistentVolumeClaimRetentionPolicy"], when, "Retain");
     }
     default_to(spec, "replicas", 1);
     default_to(spec, "revisionHistoryLimit", 10);
@@ -118,14 +116,10 @@ fn spec(spec: &Value, new: bool) -> Vec<FieldError> {
     for key in ["replicas", "minReadySeconds"] {
         errors.extend(check::nonnegative(spec, &[key], &format!("spec.{key}")));
     }
-    errors.extend(check::nonnegative(
-        spec,
-        &["ordinals", "start"],
-        "spec.ordinals.start",
-    ));
+    errors.extend(check::nonnegative(spec, &["ordinals", "start"], "spec.ordinals.start"));
     let service = text(spec, &["serviceName"]);
     if new && !service.is_empty() {
-        let wrong = names::label(service, false);
+        let wrong = validation::dns_label(service, false);
         errors.extend(check::invalid("spec.serviceName", service, wrong));
     }
     errors.extend(selector_and_template(spec));
@@ -142,11 +136,7 @@ fn selector_and_template(spec: &Value) -> Vec<FieldError> {
             errors.push(template_not_picked(labels, "spec.template"));
         }
         let template = with_claims(spec);
-        errors.extend(pods::running_template(
-            &template,
-            "spec.template",
-            "StatefulSet",
-        ));
+        errors.extend(pods::running_template(&template, "spec.template", "StatefulSet"));
         // The server looks at the labels of the template twice.
         errors.extend(check::labels(
             &template,
@@ -154,11 +144,7 @@ fn selector_and_template(spec: &Value) -> Vec<FieldError> {
             "spec.template.labels",
         ));
     } else {
-        errors.push(shown::invalid(
-            "spec.selector",
-            &shown::selector(wanted),
-            "",
-        ));
+        errors.push(shown::invalid("spec.selector", &shown::selector(wanted), ""));
     }
     errors
 }
@@ -167,17 +153,11 @@ fn selector_and_template(spec: &Value) -> Vec<FieldError> {
 fn with_claims(spec: &Value) -> Value {
     let mut template = at(spec, &["template"]).clone();
     let claims = list(spec, &["volumeClaimTemplates"]);
-    let names: Vec<&str> = claims
-        .iter()
-        .map(|claim| text(claim, &["metadata", "name"]))
-        .collect();
+    let names: Vec<&str> = claims.iter().map(|claim| text(claim, &["metadata", "name"])).collect();
     if !names.is_empty() {
         let own = list(&template, &["spec", "volumes"]).iter();
-        let own = own
-            .filter(|volume| !names.contains(&text(volume, &["name"])))
-            .cloned();
-        let claimed =
-            |name: &&str| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } });
+        let own = own.filter(|volume| !names.contains(&text(volume, &["name"]))).cloned();
+        let claimed = |name: &&str| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } });
         let volumes: Vec<Value> = names.iter().map(claimed).chain(own).collect();
         set(&mut template, &["spec", "volumes"], volumes.into());
     }
@@ -193,14 +173,8 @@ fn strategy(strategy: &Value) -> Vec<FieldError> {
     let shown = || match rolling {
         Value::Null => "null".to_owned(),
         _ => shown::object(&[
-            (
-                "Partition",
-                number(rolling, &["partition"]).unwrap_or(0).to_string(),
-            ),
-            (
-                "MaxUnavailable",
-                at(rolling, &["maxUnavailable"]).to_string(),
-            ),
+            ("Partition", number(rolling, &["partition"]).unwrap_or(0).to_string()),
+            ("MaxUnavailable", at(rolling, &["maxUnavailable"]).to_string()),
         ]),
     };
     match text(strategy, &["type"]) {

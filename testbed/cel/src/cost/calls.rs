@@ -52,9 +52,7 @@ fn method(function: &str, target: &Operand<'_>, args: &[Operand<'_>]) -> Option<
         ("check", _) => (350_000, None),
         ("fieldSelector" | "labelSelector", [text]) => (text.size().cost(TRAVERSAL), None),
         ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", _) => (each(target), None),
-        ("lowerAscii" | "upperAscii" | "substring" | "trim", _) => {
-            (size.cost(TRAVERSAL), Some(size))
-        }
+        ("lowerAscii" | "upperAscii" | "substring" | "trim", _) => (size.cost(TRAVERSAL), Some(size)),
         ("replace", [from, to, ..]) => {
             let result = replaced(size, from.size(), to.size());
             (size.cost(2.0 * TRAVERSAL), Some(result))
@@ -67,9 +65,7 @@ fn method(function: &str, target: &Operand<'_>, args: &[Operand<'_>]) -> Option<
             let result = joined(target, args.first());
             (result.cost(TRAVERSAL), Some(result))
         }
-        ("find" | "findAll", [pattern, ..]) => {
-            (matching(size, pattern.size()), Some(Size::up_to(size.max)))
-        }
+        ("find" | "findAll", [pattern, ..]) => (matching(size, pattern.size()), Some(Size::up_to(size.max))),
         ("matches", [pattern]) => (matching(size, pattern.size()), None),
         ("contains", [part]) => {
             let part = part.size().cost(TRAVERSAL);
@@ -89,9 +85,7 @@ fn plain(function: &str, args: &[Operand<'_>]) -> Option<Cost> {
     Some(match (function, args) {
         ("url", [text]) => (traversal(text), Some(text.size())),
         ("cidr" | "isIP" | "isCIDR" | "ip", [text, ..])
-        | ("quantity" | "isQuantity" | "semver" | "isSemver", [text, ..]) => {
-            (traversal(text), None)
-        }
+        | ("quantity" | "isQuantity" | "semver" | "isSemver", [text, ..]) => (traversal(text), None),
         ("ip.isCanonical", [text]) => (text.size().cost(2.0 * TRAVERSAL), None),
         ("strings.quote", [text]) => (traversal(text), Some(quoted(text.size()))),
         ("bytes", [text]) if matches!(text.kind, Type::String | Type::Dyn) => {
@@ -101,30 +95,21 @@ fn plain(function: &str, args: &[Operand<'_>]) -> Option<Cost> {
             (traversal(bytes), Some(decoded(bytes.size())))
         }
         ("matches", [text, pattern]) => (matching(text.size(), pattern.size()), None),
-        ("sets.contains" | "sets.intersects", [a, b]) => {
-            (a.size().times(b.size()).max.saturating_add(1), None)
-        }
+        ("sets.contains" | "sets.intersects", [a, b]) => (a.size().times(b.size()).max.saturating_add(1), None),
         ("sets.equivalent", [a, b]) => {
             let pairs = a.size().times(b.size()).cost(2.0);
             (pairs.saturating_add(1), None)
         }
         ("@in", [_, list]) if !matches!(list.kind, Type::Map(..)) => (list.size().cost(1.0), None),
         ("_+_", [a, b]) => return added(a, b),
-        ("_==_" | "_!=_", [a, b]) if !matches!(a.kind, Type::Opaque(_)) || a.kind != b.kind => {
-            (compared(a, b), None)
-        }
-        ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) if may_be_text(a) && may_be_text(b) => {
-            (compared(a, b), None)
-        }
+        ("_==_" | "_!=_", [a, b]) if !matches!(a.kind, Type::Opaque(_)) || a.kind != b.kind => (compared(a, b), None),
+        ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) if may_be_text(a) && may_be_text(b) => (compared(a, b), None),
         _ => return None,
     })
 }
 
 fn may_be_text(operand: &Operand<'_>) -> bool {
-    matches!(
-        operand.kind,
-        Type::String | Type::Bytes | Type::Dyn | Type::Error
-    )
+    matches!(operand.kind, Type::String | Type::Bytes | Type::Dyn | Type::Error)
 }
 
 fn compared(a: &Operand<'_>, b: &Operand<'_>) -> u64 {
@@ -201,9 +186,7 @@ fn pieces(text: Size, limit: Option<&Operand<'_>>) -> u64 {
 
 fn joined(target: &Operand<'_>, separator: Option<&Operand<'_>>) -> Size {
     let count = target.size();
-    let items = target
-        .item()
-        .map_or(Size::fixed(0), |(_, item)| count.times(item));
+    let items = target.item().map_or(Size::fixed(0), |(_, item)| count.times(item));
     let Some(separator) = separator else {
         return items;
     };
@@ -230,10 +213,7 @@ fn replaced(text: Size, from: Size, to: Size) -> Size {
     } else {
         (quotient(text.min, from.max), 0)
     };
-    let count = Size {
-        min: least,
-        max: most,
-    };
+    let count = Size { min: least, max: most };
     count.times(to).add(Size {
         min: least_kept,
         max: most_kept,

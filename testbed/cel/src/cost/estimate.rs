@@ -104,11 +104,7 @@ impl<'a> Walk<'a> {
                 let cost = self.node(operand).cost;
                 self.at(node, cost, Place::Nowhere)
             }
-            Expr::Call {
-                function,
-                target,
-                args,
-            } => self.call(node, function, target.as_deref(), args),
+            Expr::Call { function, target, args } => self.call(node, function, target.as_deref(), args),
             Expr::List(items) => {
                 let items: Vec<&Node> = items.iter().map(|(item, _)| item).collect();
                 self.list(node, &items)
@@ -141,20 +137,12 @@ impl<'a> Walk<'a> {
         self.at(node, part.cost.saturating_add(u64::from(counts)), place)
     }
 
-    fn call(
-        &mut self,
-        node: &Node,
-        function: &str,
-        target: Option<&Node>,
-        args: &[Node],
-    ) -> Part<'a> {
+    fn call(&mut self, node: &Node, function: &str, target: Option<&Node>, args: &[Node]) -> Part<'a> {
         let named = check::namespaced(function, target);
         let target = target.filter(|_| named.is_none());
         let function = named.as_deref().unwrap_or(function);
         let parts: Vec<Part<'a>> = args.iter().map(|arg| self.node(arg)).collect();
-        let sum = parts
-            .iter()
-            .fold(0_u64, |sum, part| sum.saturating_add(part.cost));
+        let sum = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.cost));
         match (function, parts.as_slice()) {
             ("dyn", [only]) => Part {
                 cost: only.cost.saturating_add(1),
@@ -166,9 +154,7 @@ impl<'a> Walk<'a> {
             ("_[_]", [operand, _]) => self.index(node, operand, &args[0], sum),
             _ => {
                 let operands = parts.iter().zip(args);
-                let operands: Vec<Operand<'a>> = operands
-                    .map(|(part, arg)| self.operand(part, arg))
-                    .collect();
+                let operands: Vec<Operand<'a>> = operands.map(|(part, arg)| self.operand(part, arg)).collect();
                 let (own, size) = self.function(function, target, &operands);
                 let made = self.at(node, own.saturating_add(sum), Place::Nowhere);
                 Part {
@@ -181,12 +167,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What a function and its receiver cost, and the size of the result where it has one.
-    fn function(
-        &mut self,
-        function: &str,
-        target: Option<&Node>,
-        operands: &[Operand<'a>],
-    ) -> (u64, Option<Size>) {
+    fn function(&mut self, function: &str, target: Option<&Node>, operands: &[Operand<'a>]) -> (u64, Option<Size>) {
         let Some(target) = target else {
             return calls::cost(function, None, operands);
         };
@@ -209,9 +190,7 @@ impl<'a> Walk<'a> {
 
     fn index(&self, node: &Node, operand: &Part<'a>, from: &Node, sum: u64) -> Part<'a> {
         let place = match self.kind(from) {
-            Type::List(_) | Type::Map(..) => {
-                self.step(operand.place, |from| from.element.as_deref())
-            }
+            Type::List(_) | Type::Map(..) => self.step(operand.place, |from| from.element.as_deref()),
             _ => Place::Nowhere,
         };
         let part = self.at(node, sum.saturating_add(1), place);
@@ -283,10 +262,7 @@ impl<'a> Walk<'a> {
             .saturating_add(end)
             .saturating_add(count.max.saturating_mul(step));
         let made = self.at(node, cost, Place::Nowhere);
-        let collects = !matches!(
-            inner.kind,
-            MacroKind::All | MacroKind::Exists | MacroKind::ExistsOne
-        );
+        let collects = !matches!(inner.kind, MacroKind::All | MacroKind::Exists | MacroKind::ExistsOne);
         Part {
             size: if collects { Some(count) } else { made.size },
             ..made
@@ -384,9 +360,7 @@ fn rounds(kind: MacroKind, condition: Option<u64>, body: u64) -> (u64, u64, u64)
         MacroKind::Exists => (0, body.saturating_add(4), 1),
         MacroKind::ExistsOne => (0, body.saturating_add(2), 2),
         MacroKind::Filter => (LIST, body.saturating_add(appended(1)), 1),
-        MacroKind::TransformMap | MacroKind::TransformMapEntry => {
-            (MAP, chosen(body.saturating_add(3)), 1)
-        }
+        MacroKind::TransformMap | MacroKind::TransformMapEntry => (MAP, chosen(body.saturating_add(3)), 1),
         _ => (LIST, chosen(appended(body)), 1),
     }
 }
@@ -401,9 +375,7 @@ fn literal_size(value: &Val) -> u64 {
 
 fn is_scalar(kind: &Type) -> bool {
     match kind {
-        Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => {
-            true
-        }
+        Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,
         Type::Optional(inner) => is_scalar(inner),
         _ => false,
     }

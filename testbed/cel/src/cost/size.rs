@@ -13,16 +13,10 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) const UNKNOWN: Self = Self {
-        min: 0,
-        max: u64::MAX,
-    };
+    pub(super) const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
 
     pub(super) fn fixed(size: u64) -> Self {
-        Self {
-            min: size,
-            max: size,
-        }
+        Self { min: size, max: size }
     }
 
     pub(super) fn up_to(max: u64) -> Self {

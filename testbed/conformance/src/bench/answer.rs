@@ -51,8 +51,7 @@ fn chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> Result<()> {
     let mut line = String::new();
     loop {
         next_line(from, &mut line)?;
-        let length = u64::from_str_radix(&line, 16)
-            .with_context(|| format!("not the length of a chunk: {line:?}"))?;
+        let length = u64::from_str_radix(&line, 16).with_context(|| format!("not the length of a chunk: {line:?}"))?;
         exactly(from, length, body)?;
         next_line(from, &mut line)?;
         if length == 0 {
@@ -97,9 +96,8 @@ mod tests {
 
     #[test]
     fn chunks_are_put_together() {
-        let (answer, rest) = of(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n{\"items\":[\r\n2\r\n]}\r\n0\r\n\r\nnext",
-        );
+        let (answer, rest) =
+            of("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n{\"items\":[\r\n2\r\n]}\r\n0\r\n\r\nnext");
         assert_eq!(answer.expect("whole").body, b"{\"items\":[]}");
         assert_eq!(rest, "next");
     }

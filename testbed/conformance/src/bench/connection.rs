@@ -45,8 +45,7 @@ impl Connection {
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         let authority = config.cluster_url.authority();
         let authority = authority.context("the server's URL has no address")?;
-        let tcp = TcpStream::connect(authority.as_str())
-            .with_context(|| format!("connecting to {authority}"))?;
+        let tcp = TcpStream::connect(authority.as_str()).with_context(|| format!("connecting to {authority}"))?;
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(PATIENCE))?;
         let name = ServerName::try_from(authority.host().to_owned())?;

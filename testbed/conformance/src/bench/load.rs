@@ -66,9 +66,7 @@ impl<'a> Load<'a> {
         let requests: Vec<Vec<u8>> = objects.map(written).collect::<Result<_>>()?;
         let began = Instant::now();
         for request in &requests {
-            self.connection
-                .send(request)
-                .with_context(|| verb.to_owned())?;
+            self.connection.send(request).with_context(|| verb.to_owned())?;
         }
         rates.add(requests.len(), began.elapsed());
         Ok(())
@@ -93,10 +91,7 @@ impl<'a> Load<'a> {
         let object = format!("{COLLECTION}/{name}");
         let json = "application/json";
         let (builder, body) = match verb {
-            "create" => (
-                with(Request::post(COLLECTION), json),
-                self.manifest(name, "a"),
-            ),
+            "create" => (with(Request::post(COLLECTION), json), self.manifest(name, "a")),
             "update" => (with(Request::put(object), json), self.manifest(name, "b")),
             "apply" => {
                 let uri = format!("{object}?fieldManager=bench&force=true");

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use aplomb_apiserver::http::{BoxConfig, start as start_box};
+use aplomb_apiserver::standalone::{StandaloneConfig, start as start_box};
 use aplomb_controlplane::{ControlPlane, Options};
 use kube::config::Kubeconfig;
 use tempfile::TempDir;
@@ -93,9 +93,9 @@ async fn real() -> Result<Peer> {
 /// When it cannot listen.
 #[allow(clippy::print_stdout, reason = "the line the parent waits for")]
 pub async fn serve(kubeconfig: &Path) -> Result<()> {
-    let config = BoxConfig {
+    let config = StandaloneConfig {
         kubeconfig: Some(kubeconfig.to_owned()),
-        ..BoxConfig::default()
+        ..StandaloneConfig::default()
     };
     let running = start_box(config).await?;
     println!("ready {}", running.url());

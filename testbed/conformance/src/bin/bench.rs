@@ -56,10 +56,7 @@ async fn main() -> Result<ExitCode> {
 fn heading(spread: bool) {
     let cores = if spread { "all cores" } else { "one core" };
     println!("one client, one connection, one request at a time, {cores}");
-    println!(
-        "{:<16} {:>10} {:>10} {:>8}",
-        "PER SECOND", "BOX", "REAL", "RATIO"
-    );
+    println!("{:<16} {:>10} {:>10} {:>8}", "PER SECOND", "BOX", "REAL", "RATIO");
 }
 
 /// Prints every figure as it is known; whether the promised ones were kept.
@@ -111,10 +108,7 @@ fn lists(peers: &mut [Peer; 2], args: &Args) -> Result<[Rates; 2]> {
 }
 
 /// Asks one server after the other; the one that is not asked rests.
-fn in_turn(
-    peers: &mut [Peer; 2],
-    mut ask: impl FnMut(usize, &mut Peer) -> Result<()>,
-) -> Result<()> {
+fn in_turn(peers: &mut [Peer; 2], mut ask: impl FnMut(usize, &mut Peer) -> Result<()>) -> Result<()> {
     let [ours, theirs] = peers;
     {
         let _resting = Resting::new(&theirs.rests)?;
@@ -134,10 +128,7 @@ fn print(what: &str, rates: &[Rates; 2]) -> f64 {
 #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
 fn report_memory(memory: &[Memory; 2], objects: usize) {
     println!();
-    println!(
-        "{:<16} {:>10} {:>10} {:>8}",
-        "MEMORY, MiB", "BOX", "REAL", "RATIO"
-    );
+    println!("{:<16} {:>10} {:>10} {:>8}", "MEMORY, MiB", "BOX", "REAL", "RATIO");
     let row = |what: &str, of: fn(&Memory) -> u64| {
         let [ours, theirs] = [of(&memory[0]), of(&memory[1])];
         println!(

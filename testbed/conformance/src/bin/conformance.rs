@@ -91,11 +91,7 @@ async fn run(args: &Args, chosen: &[Case]) -> Result<Report> {
         Servers::Real => true,
         Servers::Both => Binaries::available()?,
     };
-    let real = if want_real {
-        Some(Real::side().await?)
-    } else {
-        None
-    };
+    let real = if want_real { Some(Real::side().await?) } else { None };
     let boxed = if args.server == Servers::Real {
         None
     } else {
@@ -105,15 +101,8 @@ async fn run(args: &Args, chosen: &[Case]) -> Result<Report> {
 }
 
 fn conclude(report: &Report) -> ExitCode {
-    for entry in report
-        .cases
-        .iter()
-        .filter(|entry| entry.result == Outcome::Failed)
-    {
-        println!(
-            "FAILED {} on {}: {}",
-            entry.case, entry.server, entry.detail
-        );
+    for entry in report.cases.iter().filter(|entry| entry.result == Outcome::Failed) {
+        println!("FAILED {} on {}: {}", entry.case, entry.server, entry.detail);
     }
     println!("{}", report.summary());
     let failed = report.count("box", Outcome::Failed) + report.count("real", Outcome::Failed);

@@ -45,10 +45,7 @@ async fn main() -> Result<ExitCode> {
     };
     let other = match &args.box_kubeconfig {
         Some(file) => Peer::of_kubeconfig("box", file).await?,
-        None => Peer::new(
-            "box",
-            aplomb_apiserver::http::client(&ApiServer::builder().build()),
-        ),
+        None => Peer::new("box", aplomb_apiserver::http::client(&ApiServer::builder().build())),
     };
     let mut tell = |text: &str| println!("{text}");
     let plan = Plan {

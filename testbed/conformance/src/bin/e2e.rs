@@ -45,8 +45,7 @@ async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let suite = tokio::task::spawn_blocking(end_to_end_suite).await??;
     let binaries = tokio::task::spawn_blocking(Binaries::find_or_build).await??;
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("creating {}", args.out.display()))?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
     let encodings = match args.encoding {
         Some(one) => vec![one],
         None => vec![Encoding::Json, Encoding::Protobuf],
@@ -57,9 +56,7 @@ async fn main() -> Result<ExitCode> {
         // Servers side by side: most of a spec is waiting. Fresh ones, so that no run meets
         // what another left.
         let hosts = hosts(&args).await?;
-        let runs = hosts
-            .iter()
-            .map(|host| one(&args, &suite, kubectl, host, encoding));
+        let runs = hosts.iter().map(|host| one(&args, &suite, kubectl, host, encoding));
         outcomes.extend(try_join_all(runs).await?);
     }
     Ok(report(&outcomes))
@@ -85,13 +82,7 @@ async fn hosts(args: &Args) -> Result<Vec<Host>> {
     Ok(hosts)
 }
 
-async fn one(
-    args: &Args,
-    suite: &Path,
-    kubectl: &Path,
-    host: &Host,
-    encoding: Encoding,
-) -> Result<Outcome> {
+async fn one(args: &Args, suite: &Path, kubectl: &Path, host: &Host, encoding: Encoding) -> Result<Outcome> {
     e2e::run(&Run {
         suite,
         kubectl,
@@ -123,8 +114,7 @@ fn report(outcomes: &[Outcome]) -> ExitCode {
             println!("FAILED {} {}: {name}", outcome.server, outcome.encoding);
         }
     }
-    let good =
-        |outcome: &Outcome| outcome.counts.failed.is_empty() && !outcome.counts.passed.is_empty();
+    let good = |outcome: &Outcome| outcome.counts.failed.is_empty() && !outcome.counts.passed.is_empty();
     if outcomes.iter().all(good) {
         ExitCode::SUCCESS
     } else {

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{APPLY, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, MERGE};
 use crate::verbs::config_map as map;
 
 pub(super) const CASES: &[Case] = &[
@@ -15,14 +15,10 @@ pub(super) const CASES: &[Case] = &[
     Case::new("policy/messages-and-reasons", |t| Box::pin(messages(t))),
     Case::new("policy/variables-and-failures", |t| Box::pin(variables(t))),
     Case::new("policy/failures-can-be-ignored", |t| Box::pin(ignored(t))),
-    Case::new("policy/conditions-choose-requests", |t| {
-        Box::pin(conditions(t))
-    }),
+    Case::new("policy/conditions-choose-requests", |t| Box::pin(conditions(t))),
     Case::new("policy/sees-the-request", |t| Box::pin(request(t))),
     Case::new("policy/denies-deletions", |t| Box::pin(deletions(t))),
-    Case::new("policy/is-asked-about-subresources", |t| {
-        Box::pin(subresources(t))
-    }),
+    Case::new("policy/is-asked-about-subresources", |t| Box::pin(subresources(t))),
     Case::new("policy/warns", |t| Box::pin(warns(t))),
 ];
 
@@ -46,7 +42,7 @@ pub(super) fn config_maps(operations: &[&str], validations: Value) -> Value {
 }
 
 /// Makes a policy and a binding for the namespace of the trial, both called like it.
-pub(super) async fn bind(t: &Trial, spec: &Value, binding: &Value) -> Result<()> {
+pub(super) async fn bind(t: &CaseRun, spec: &Value, binding: &Value) -> Result<()> {
     let name = format!("{}.example.com", t.namespace);
     let body = json!({ "metadata": { "name": name }, "spec": spec });
     let path = format!("{GROUP}/validatingadmissionpolicies");
@@ -67,13 +63,7 @@ pub(super) async fn bind(t: &Trial, spec: &Value, binding: &Value) -> Result<()>
 }
 
 /// Repeats a request that changes nothing until a policy has something to say about it.
-pub(super) async fn noticed(
-    t: &Trial,
-    method: &str,
-    path: &str,
-    kind: &str,
-    body: &Value,
-) -> Result<()> {
+pub(super) async fn noticed(t: &CaseRun, method: &str, path: &str, kind: &str, body: &Value) -> Result<()> {
     let text = match body {
         Value::Null => String::new(),
         body => body.to_string(),
@@ -92,22 +82,15 @@ pub(super) async fn noticed(
     bail!("no policy has taken effect on {path}")
 }
 
-pub(super) async fn until_refused(t: &Trial, body: &Value) -> Result<()> {
+pub(super) async fn until_refused(t: &CaseRun, body: &Value) -> Result<()> {
     noticed(t, "POST", &t.core("configmaps"), "application/json", body).await
 }
 
-async fn writes(t: &Trial) -> Result<()> {
+async fn writes(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
-    t.create(&path, &map("there", json!({ "a": "1" })))
-        .await?
-        .code(201)?;
+    t.create(&path, &map("there", json!({ "a": "1" }))).await?.code(201)?;
     let validations = json!([{ "expression": "object.data.a != '2'" }]);
-    bind(
-        t,
-        &config_maps(&["CREATE", "UPDATE"], validations),
-        &json!({}),
-    )
-    .await?;
+    bind(t, &config_maps(&["CREATE", "UPDATE"], validations), &json!({})).await?;
     let bad = json!({ "a": "2" });
     until_refused(t, &map("x", bad.clone())).await?;
     t.create(&path, &map("new", bad.clone()))
@@ -123,36 +106,25 @@ async fn writes(t: &Trial) -> Result<()> {
         .await?
         .code(422)?;
     let patch = json!([{ "op": "replace", "path": "/data/a", "value": "2" }]);
-    t.json_patch(&t.core("configmaps/there"), &patch)
-        .await?
-        .code(422)?;
+    t.json_patch(&t.core("configmaps/there"), &patch).await?.code(422)?;
     let applied = map("applied", bad.clone());
     t.apply(&t.core("configmaps/applied"), "me", &applied)
         .await?
         .code(422)?;
     let generated = json!({ "metadata": { "generateName": "some-" }, "data": bad });
-    let answer = t
-        .quiet("POST", &path, &[], generated.to_string())
-        .await?
-        .code(422)?;
+    let answer = t.quiet("POST", &path, &[], generated.to_string()).await?.code(422)?;
     let text = answer.body["message"].as_str().unwrap_or_default();
-    t.note("generated", text.starts_with("configmaps \"some-"))
-        .await;
+    t.note("generated", text.starts_with("configmaps \"some-")).await;
     let without = json!({ "metadata": { "name": "none" } });
     t.create(&path, &without).await?.code(422)?;
-    t.create(&path, &map("good", json!({ "a": "3" })))
+    t.create(&path, &map("good", json!({ "a": "3" }))).await?.code(201)?;
+    t.merge(&t.core("configmaps/there"), &json!({ "data": { "b": "x" } }))
         .await?
-        .code(201)?;
-    t.merge(
-        &t.core("configmaps/there"),
-        &json!({ "data": { "b": "x" } }),
-    )
-    .await?
-    .code(200)?;
+        .code(200)?;
     Ok(())
 }
 
-async fn messages(t: &Trial) -> Result<()> {
+async fn messages(t: &CaseRun) -> Result<()> {
     let validations = json!([
         { "expression": "object.data.kind != 'message'", "message": "  a message " },
         { "expression": "object.data.kind != 'expression'", "message": "unused",
@@ -184,7 +156,7 @@ async fn messages(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn variables(t: &Trial) -> Result<()> {
+async fn variables(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(
         &["CREATE"],
         json!([
@@ -218,12 +190,11 @@ async fn variables(t: &Trial) -> Result<()> {
     ] {
         t.create(&path, &map(name, data)).await?;
     }
-    t.create(&path, &json!({ "metadata": { "name": "none" } }))
-        .await?;
+    t.create(&path, &json!({ "metadata": { "name": "none" } })).await?;
     Ok(())
 }
 
-async fn ignored(t: &Trial) -> Result<()> {
+async fn ignored(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(
         &["CREATE"],
         json!([
@@ -235,17 +206,13 @@ async fn ignored(t: &Trial) -> Result<()> {
     bind(t, &spec, &json!({})).await?;
     let path = t.core("configmaps");
     until_refused(t, &map("x", json!({ "a": "2" }))).await?;
-    t.create(&path, &map("two", json!({ "a": "2" })))
-        .await?
-        .code(422)?;
-    t.create(&path, &map("one", json!({ "a": "1" })))
-        .await?
-        .code(201)?;
+    t.create(&path, &map("two", json!({ "a": "2" }))).await?.code(422)?;
+    t.create(&path, &map("one", json!({ "a": "1" }))).await?.code(201)?;
     t.create(&path, &map("none", json!({}))).await?.code(201)?;
     Ok(())
 }
 
-async fn conditions(t: &Trial) -> Result<()> {
+async fn conditions(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(
         &["CREATE", "UPDATE"],
         json!([{ "expression": "false", "message": "asked" }]),
@@ -259,9 +226,7 @@ async fn conditions(t: &Trial) -> Result<()> {
     bind(t, &spec, &json!({})).await?;
     let path = t.core("configmaps");
     until_refused(t, &map("x", json!({ "a": "1" }))).await?;
-    t.create(&path, &map("asked", json!({ "a": "1" })))
-        .await?
-        .code(422)?;
+    t.create(&path, &map("asked", json!({ "a": "1" }))).await?.code(422)?;
     t.create(&path, &map("skipped", json!({ "skip": "1" })))
         .await?
         .code(201)?;
@@ -271,16 +236,13 @@ async fn conditions(t: &Trial) -> Result<()> {
     t.create(&path, &map("failed", json!({ "fail": "1" })))
         .await?
         .code(422)?;
-    t.put(
-        &t.core("configmaps/skipped"),
-        &map("skipped", json!({ "a": "1" })),
-    )
-    .await?
-    .code(200)?;
+    t.put(&t.core("configmaps/skipped"), &map("skipped", json!({ "a": "1" })))
+        .await?
+        .code(200)?;
     Ok(())
 }
 
-async fn request(t: &Trial) -> Result<()> {
+async fn request(t: &CaseRun) -> Result<()> {
     let seen = "[request.operation, request.kind.kind, request.resource.version, request.resource.resource, \
         has(request.name) ? request.name : '-', request.namespace, string(request.dryRun), \
         has(request.subResource) ? request.subResource : '-', request.requestKind.group, \
@@ -292,8 +254,7 @@ async fn request(t: &Trial) -> Result<()> {
         &["*"],
         json!([{ "expression": "!has(object.data.a)", "messageExpression": seen }]),
     );
-    spec["matchConditions"] =
-        json!([{ "name": "no-deletion", "expression": "request.operation != 'DELETE'" }]);
+    spec["matchConditions"] = json!([{ "name": "no-deletion", "expression": "request.operation != 'DELETE'" }]);
     let path = t.core("configmaps");
     t.create(&path, &map("there", json!({}))).await?.code(201)?;
     bind(t, &spec, &json!({})).await?;
@@ -303,26 +264,19 @@ async fn request(t: &Trial) -> Result<()> {
     t.create(&format!("{path}?dryRun=All&fieldManager=somebody"), &bad)
         .await?
         .code(422)?;
-    t.put(
-        &t.core("configmaps/there"),
-        &map("there", json!({ "a": "" })),
-    )
-    .await?
-    .code(422)?;
+    t.put(&t.core("configmaps/there"), &map("there", json!({ "a": "" })))
+        .await?
+        .code(422)?;
     t.merge(&t.core("configmaps/there"), &json!({ "data": { "a": "" } }))
         .await?
         .code(422)?;
-    t.apply(
-        &t.core("configmaps/applied"),
-        "me",
-        &map("applied", json!({ "a": "" })),
-    )
-    .await?
-    .code(422)?;
+    t.apply(&t.core("configmaps/applied"), "me", &map("applied", json!({ "a": "" })))
+        .await?
+        .code(422)?;
     Ok(())
 }
 
-async fn deletions(t: &Trial) -> Result<()> {
+async fn deletions(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     for (name, data) in [("kept", json!({ "keep": "1" })), ("other", json!({}))] {
         t.create(&path, &map(name, data)).await?.code(201)?;
@@ -338,26 +292,19 @@ async fn deletions(t: &Trial) -> Result<()> {
         &Value::Null,
     )
     .await?;
-    t.delete(&t.core("configmaps/kept"))
-        .await?
-        .refused(422, "Invalid")?;
+    t.delete(&t.core("configmaps/kept")).await?.refused(422, "Invalid")?;
     t.send("DELETE", &format!("{path}?labelSelector=none"), &[], "")
         .await?
         .code(200)?;
-    t.send(
-        "DELETE",
-        &format!("{path}?fieldSelector=metadata.name=kept"),
-        &[],
-        "",
-    )
-    .await?
-    .code(422)?;
+    t.send("DELETE", &format!("{path}?fieldSelector=metadata.name=kept"), &[], "")
+        .await?
+        .code(422)?;
     t.delete(&t.core("configmaps/other")).await?.code(200)?;
     t.get(&t.core("configmaps/kept")).await?.code(200)?;
     Ok(())
 }
 
-async fn subresources(t: &Trial) -> Result<()> {
+async fn subresources(t: &CaseRun) -> Result<()> {
     t.create(
         &t.widgets(),
         &json!({ "apiVersion": "conformance.example.com/v1", "kind": "Widget",
@@ -395,19 +342,14 @@ async fn subresources(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn warns(t: &Trial) -> Result<()> {
+async fn warns(t: &CaseRun) -> Result<()> {
     let validations = json!([
         { "expression": "object.data.a == '1'", "message": "a must be 1" },
         { "expression": "object.data.a == '1'", "message": "b" },
         { "expression": "object.data.none == ''" },
     ]);
     let actions = json!({ "validationActions": ["Warn", "Audit"] });
-    bind(
-        t,
-        &config_maps(&["CREATE", "UPDATE"], validations),
-        &actions,
-    )
-    .await?;
+    bind(t, &config_maps(&["CREATE", "UPDATE"], validations), &actions).await?;
     until_refused(t, &map("x", json!({ "a": "2" }))).await?;
     t.create(&t.core("configmaps"), &map("x", json!({ "a": "2" })))
         .await?

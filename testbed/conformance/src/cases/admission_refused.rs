@@ -5,19 +5,14 @@ use serde_json::{Value, json};
 
 use super::admission::{GROUP, noticed};
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("policy/expressions-must-compile", |t| {
-        Box::pin(expressions(t))
-    }),
+    Case::new("policy/expressions-must-compile", |t| Box::pin(expressions(t))),
     Case::new("policy/what-policies-must-say", |t| Box::pin(policies(t))),
     Case::new("policy/what-bindings-must-say", |t| Box::pin(bindings(t))),
-    Case::new("policy/the-gateway-api-upgrades-safely", |t| {
-        Box::pin(gateway_api(t))
-    })
-    .alone(),
+    Case::new("policy/the-gateway-api-upgrades-safely", |t| Box::pin(gateway_api(t))).alone(),
 ];
 
 fn policy(spec: &Value) -> Value {
@@ -29,13 +24,13 @@ fn policy(spec: &Value) -> Value {
     with(&base, json!({ "spec": spec }))
 }
 
-async fn refuse(t: &Trial, spec: Value) -> Result<()> {
+async fn refuse(t: &CaseRun, spec: Value) -> Result<()> {
     let path = format!("{GROUP}/validatingadmissionpolicies?dryRun=All");
     t.create(&path, &policy(&spec)).await?;
     Ok(())
 }
 
-async fn expressions(t: &Trial) -> Result<()> {
+async fn expressions(t: &CaseRun) -> Result<()> {
     for expression in [
         "object.spec.replicas",
         "1 + 2",
@@ -64,7 +59,7 @@ async fn expressions(t: &Trial) -> Result<()> {
     variables(t).await
 }
 
-async fn messages(t: &Trial) -> Result<()> {
+async fn messages(t: &CaseRun) -> Result<()> {
     for message in [
         "1",
         "object.a",
@@ -78,15 +73,7 @@ async fn messages(t: &Trial) -> Result<()> {
         )
         .await?;
     }
-    for value in [
-        "1",
-        "object.a",
-        "'a'",
-        "null",
-        "true ? 'a' : null",
-        "bad(",
-        "",
-    ] {
+    for value in ["1", "object.a", "'a'", "null", "true ? 'a' : null", "bad(", ""] {
         refuse(
             t,
             json!({ "auditAnnotations": [{ "key": "a", "valueExpression": value }] }),
@@ -96,7 +83,7 @@ async fn messages(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn variables(t: &Trial) -> Result<()> {
+async fn variables(t: &CaseRun) -> Result<()> {
     let variables = |list: Value| json!({ "variables": list, "validations": [{ "expression": "variables.b" }] });
     for list in [
         json!([{ "name": "b", "expression": "1" }]),
@@ -112,7 +99,7 @@ async fn variables(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn policies(t: &Trial) -> Result<()> {
+async fn policies(t: &CaseRun) -> Result<()> {
     let constraints = |change: Value| {
         json!({ "matchConstraints": { "resourceRules": [with(
         &json!({ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] }), change)] } })
@@ -143,7 +130,7 @@ async fn policies(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bindings(t: &Trial) -> Result<()> {
+async fn bindings(t: &CaseRun) -> Result<()> {
     let base = json!({ "metadata": { "name": "refused.example.com" },
         "spec": { "policyName": "none.example.com", "validationActions": ["Deny"] } });
     let path = format!("{GROUP}/validatingadmissionpolicybindings?dryRun=All");
@@ -159,8 +146,7 @@ async fn bindings(t: &Trial) -> Result<()> {
         json!({ "paramRef": { "name": "a/b", "parameterNotFoundAction": "Maybe" } }),
         json!({ "matchResources": { "resourceRules": [{ "operations": ["CREATE"] }], "matchPolicy": "Some" } }),
     ] {
-        t.create(&path, &with(&base, json!({ "spec": spec })))
-            .await?;
+        t.create(&path, &with(&base, json!({ "spec": spec }))).await?;
     }
     Ok(())
 }
@@ -169,9 +155,7 @@ async fn bindings(t: &Trial) -> Result<()> {
 fn documents(name: &str) -> Result<Vec<Value>> {
     let path = aplomb_controlplane::gateway_api_crds()?.join(name);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let parts = text
-        .split("\n---")
-        .filter(|part| part.contains("apiVersion:"));
+    let parts = text.split("\n---").filter(|part| part.contains("apiVersion:"));
     parts
         .map(|part| serde_saphyr::from_str(part).context("a document of the Gateway API"))
         .collect()
@@ -186,29 +170,18 @@ const GATEWAY_KINDS: [&str; 5] = [
     "referencegrants",
 ];
 
-async fn gateway_api(t: &Trial) -> Result<()> {
+async fn gateway_api(t: &CaseRun) -> Result<()> {
     let guard = documents("gateway.networking.k8s.io_vap_safeupgrades.yaml")?;
-    ensure!(
-        guard.len() == 2,
-        "a policy and a binding, not {}",
-        guard.len()
-    );
-    let places = [
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-    ];
+    ensure!(guard.len() == 2, "a policy and a binding, not {}", guard.len());
+    let places = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
     for (place, object) in places.iter().zip(&guard) {
-        t.create(&format!("{GROUP}/{place}"), object)
-            .await?
-            .code(201)?;
+        t.create(&format!("{GROUP}/{place}"), object).await?.code(201)?;
     }
     installs(t).await?;
     upgrades(t).await?;
     for place in places.iter().rev() {
         let name = "safe-upgrades.gateway.networking.k8s.io";
-        t.delete(&format!("{GROUP}/{place}/{name}"))
-            .await?
-            .code(200)?;
+        t.delete(&format!("{GROUP}/{place}/{name}")).await?.code(200)?;
     }
     for name in GATEWAY_KINDS {
         let path = format!("{CRDS}/{name}.gateway.networking.k8s.io");
@@ -222,13 +195,10 @@ fn annotated(object: &Value, channel: &str, version: &str) -> Value {
         "gateway.networking.k8s.io/channel": channel,
         "gateway.networking.k8s.io/bundle-version": version,
     });
-    with(
-        object,
-        json!({ "metadata": { "annotations": annotations } }),
-    )
+    with(object, json!({ "metadata": { "annotations": annotations } }))
 }
 
-async fn installs(t: &Trial) -> Result<()> {
+async fn installs(t: &CaseRun) -> Result<()> {
     let classes = documents("gateway.networking.k8s.io_gatewayclasses.yaml")?.remove(0);
     let old = annotated(&classes, "standard", "v1.4.0");
     noticed(t, "POST", CRDS, "application/json", &old).await?;
@@ -244,7 +214,7 @@ async fn installs(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn upgrades(t: &Trial) -> Result<()> {
+async fn upgrades(t: &CaseRun) -> Result<()> {
     let path = format!("{CRDS}/gatewayclasses.gateway.networking.k8s.io");
     let change = |channel: &str, version: &str| annotated(&json!({}), channel, version);
     for (channel, version) in [
@@ -256,7 +226,7 @@ async fn upgrades(t: &Trial) -> Result<()> {
             .await?
             .refused(422, "Invalid")?;
     }
-    let merge = [("content-type", crate::trial::MERGE)];
+    let merge = [("content-type", crate::case_run::MERGE)];
     for (channel, version) in [("standard", "v1.7.0"), ("standard", "v1.5.0-rc.1")] {
         let body = change(channel, version).to_string();
         t.quiet("PATCH", &path, &merge, body).await?.code(200)?;

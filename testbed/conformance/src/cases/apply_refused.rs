@@ -4,49 +4,35 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{APPLY, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, MERGE};
 use crate::verbs::{widget, with};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("apply-refused/managed-fields-in-the-patch", |t| {
         Box::pin(managed_fields(t))
     }),
-    Case::new("apply-refused/no-field-manager", |t| {
-        Box::pin(no_manager(t))
-    }),
-    Case::new("apply-refused/a-bad-field-manager", |t| {
-        Box::pin(bad_manager(t))
-    }),
+    Case::new("apply-refused/no-field-manager", |t| Box::pin(no_manager(t))),
+    Case::new("apply-refused/a-bad-field-manager", |t| Box::pin(bad_manager(t))),
     Case::new("apply-refused/no-type", |t| Box::pin(no_type(t))),
     Case::new("apply-refused/another-version-than-the-path", |t| {
         Box::pin(other_version(t))
     }),
-    Case::new("apply-refused/another-name-than-the-path", |t| {
-        Box::pin(other_name(t))
-    }),
-    Case::new("apply-refused/force-on-another-patch", |t| {
-        Box::pin(force(t))
-    }),
-    Case::new("apply-refused/a-field-of-the-wrong-type", |t| {
-        Box::pin(wrong_type(t))
-    }),
-    Case::new("apply-refused/an-unknown-field", |t| {
-        Box::pin(unknown_field(t))
-    }),
+    Case::new("apply-refused/another-name-than-the-path", |t| Box::pin(other_name(t))),
+    Case::new("apply-refused/force-on-another-patch", |t| Box::pin(force(t))),
+    Case::new("apply-refused/a-field-of-the-wrong-type", |t| Box::pin(wrong_type(t))),
+    Case::new("apply-refused/an-unknown-field", |t| Box::pin(unknown_field(t))),
     Case::new("apply-refused/yaml-that-is-none", |t| Box::pin(bad_yaml(t))),
     Case::new("apply-refused/yaml-is-taken", |t| Box::pin(yaml(t))),
-    Case::new("apply-refused/duplicate-fields", |t| {
-        Box::pin(duplicates(t))
-    }),
+    Case::new("apply-refused/duplicate-fields", |t| Box::pin(duplicates(t))),
 ];
 
-async fn raw(t: &Trial, query: &str, body: &Value) -> Result<crate::answer::Answer> {
+async fn raw(t: &CaseRun, query: &str, body: &Value) -> Result<crate::answer::Answer> {
     let path = format!("{}?{query}", t.widget("a"));
     t.send("PATCH", &path, &[("content-type", APPLY)], body.to_string())
         .await
 }
 
-async fn managed_fields(t: &Trial) -> Result<()> {
+async fn managed_fields(t: &CaseRun) -> Result<()> {
     for fields in [json!([]), json!([{ "manager": "x", "operation": "Apply" }])] {
         let body = with(
             &widget("a", json!({})),
@@ -60,92 +46,71 @@ async fn managed_fields(t: &Trial) -> Result<()> {
         &widget("a", json!({})),
         json!({ "metadata": { "managedFields": [{ "manager": "x", "operation": "Apply" }] } }),
     );
-    let refused = raw(t, "fieldManager=one", &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    let refused = raw(t, "fieldManager=one", &body).await?.refused(400, "BadRequest")?;
     refused.says("metadata.managedFields must be nil")?;
     Ok(())
 }
 
-async fn no_manager(t: &Trial) -> Result<()> {
-    let refused = raw(t, "", &widget("a", json!({})))
-        .await?
-        .refused(422, "Invalid")?;
+async fn no_manager(t: &CaseRun) -> Result<()> {
+    let refused = raw(t, "", &widget("a", json!({}))).await?.refused(422, "Invalid")?;
     refused.says("fieldManager: Required value: is required for apply patch")?;
     Ok(())
 }
 
-async fn bad_manager(t: &Trial) -> Result<()> {
+async fn bad_manager(t: &CaseRun) -> Result<()> {
     let long = format!("fieldManager={}", "x".repeat(129));
-    raw(t, &long, &widget("a", json!({})))
-        .await?
-        .refused(422, "Invalid")?;
+    raw(t, &long, &widget("a", json!({}))).await?.refused(422, "Invalid")?;
     raw(t, "fieldManager=a%01b", &widget("a", json!({})))
         .await?
         .refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn no_type(t: &Trial) -> Result<()> {
+async fn no_type(t: &CaseRun) -> Result<()> {
     for key in ["apiVersion", "kind"] {
         let mut body = widget("a", json!({}));
         body.as_object_mut().map(|object| object.remove(key));
-        raw(t, "fieldManager=one", &body)
-            .await?
-            .refused(400, "BadRequest")?;
+        raw(t, "fieldManager=one", &body).await?.refused(400, "BadRequest")?;
     }
     Ok(())
 }
 
-async fn other_version(t: &Trial) -> Result<()> {
+async fn other_version(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "apiVersion": "conformance.example.com/v9" }),
     );
-    raw(t, "fieldManager=one", &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    raw(t, "fieldManager=one", &body).await?.refused(400, "BadRequest")?;
     let body = with(&widget("a", json!({})), json!({ "kind": "Gadget" }));
     raw(t, "fieldManager=one", &body).await?;
     Ok(())
 }
 
-async fn other_name(t: &Trial) -> Result<()> {
-    let body = with(
-        &widget("a", json!({})),
-        json!({ "metadata": { "name": "b" } }),
-    );
-    raw(t, "fieldManager=one", &body)
-        .await?
-        .refused(400, "BadRequest")?;
+async fn other_name(t: &CaseRun) -> Result<()> {
+    let body = with(&widget("a", json!({})), json!({ "metadata": { "name": "b" } }));
+    raw(t, "fieldManager=one", &body).await?.refused(400, "BadRequest")?;
     t.new_widget("a", json!({})).await?;
-    raw(t, "fieldManager=one", &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    raw(t, "fieldManager=one", &body).await?.refused(400, "BadRequest")?;
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "namespace": "elsewhere" } }),
     );
-    raw(t, "fieldManager=one", &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    raw(t, "fieldManager=one", &body).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn force(t: &Trial) -> Result<()> {
+async fn force(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}?force=true", t.widget("a"));
     let body = json!({ "spec": { "color": "red" } }).to_string();
-    let refused = t
-        .send("PATCH", &path, &[("content-type", MERGE)], body)
-        .await?;
+    let refused = t.send("PATCH", &path, &[("content-type", MERGE)], body).await?;
     refused
         .refused(422, "Invalid")?
         .says("force: Forbidden: may not be specified for non-apply")?;
     Ok(())
 }
 
-async fn wrong_type(t: &Trial) -> Result<()> {
+async fn wrong_type(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({ "replicas": "many" }));
     raw(t, "fieldManager=one", &body).await?;
     let body = widget("a", json!({ "ports": { "port": 80 } }));
@@ -155,7 +120,7 @@ async fn wrong_type(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_field(t: &Trial) -> Result<()> {
+async fn unknown_field(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({ "unheard": 1 }));
     raw(t, "fieldManager=one", &body).await?;
     raw(t, "fieldManager=one&fieldValidation=Strict", &body).await?;
@@ -163,30 +128,20 @@ async fn unknown_field(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_yaml(t: &Trial) -> Result<()> {
+async fn bad_yaml(t: &CaseRun) -> Result<()> {
     let path = format!("{}?fieldManager=one", t.widget("a"));
     for body in ["{", "- a\n- b\n", "a: [b\n", "text", ""] {
-        let answer = t
-            .send("PATCH", &path, &[("content-type", APPLY)], body)
-            .await?;
-        anyhow::ensure!(
-            (400..500).contains(&answer.code),
-            "{body:?}: {}",
-            answer.code
-        );
+        let answer = t.send("PATCH", &path, &[("content-type", APPLY)], body).await?;
+        anyhow::ensure!((400..500).contains(&answer.code), "{body:?}: {}", answer.code);
     }
     Ok(())
 }
 
-async fn yaml(t: &Trial) -> Result<()> {
+async fn yaml(t: &CaseRun) -> Result<()> {
     let path = format!("{}?fieldManager=one", t.widget("a"));
     let nameless = "apiVersion: conformance.example.com/v1\nkind: Widget\nspec: {}\n";
-    let refused = t
-        .send("PATCH", &path, &[("content-type", APPLY)], nameless)
-        .await?;
-    refused
-        .refused(400, "BadRequest")?
-        .says("name must be provided")?;
+    let refused = t.send("PATCH", &path, &[("content-type", APPLY)], nameless).await?;
+    refused.refused(400, "BadRequest")?.says("name must be provided")?;
     let body = "apiVersion: conformance.example.com/v1\nkind: Widget\nmetadata: {name: a}\n\
                 spec:\n  color: red # a comment\n";
     let made = t
@@ -197,7 +152,7 @@ async fn yaml(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn duplicates(t: &Trial) -> Result<()> {
+async fn duplicates(t: &CaseRun) -> Result<()> {
     let yaml = "\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: one\n  w: two\n  x: three\n";
     let json = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"one","x":"three"}}"#;
     let lines = json.replace(",", ",\n");
@@ -205,8 +160,7 @@ async fn duplicates(t: &Trial) -> Result<()> {
         for validation in ["Strict", "Warn", "Ignore"] {
             let path = t.core("configmaps/a");
             let path = format!("{path}?fieldManager=me&dryRun=All&fieldValidation={validation}");
-            t.send("PATCH", &path, &[("content-type", APPLY)], body)
-                .await?;
+            t.send("PATCH", &path, &[("content-type", APPLY)], body).await?;
         }
     }
     Ok(())

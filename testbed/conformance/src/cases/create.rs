@@ -4,22 +4,14 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("create/an-existing-name-already-exists", |t| {
-        Box::pin(exists(t))
-    }),
-    Case::new("create/a-terminating-name-already-exists", |t| {
-        Box::pin(terminating(t))
-    }),
-    Case::new("create/a-version-must-not-be-set", |t| {
-        Box::pin(version_set(t))
-    }),
-    Case::new("create/another-namespace-is-refused", |t| {
-        Box::pin(other_namespace(t))
-    }),
+    Case::new("create/an-existing-name-already-exists", |t| Box::pin(exists(t))),
+    Case::new("create/a-terminating-name-already-exists", |t| Box::pin(terminating(t))),
+    Case::new("create/a-version-must-not-be-set", |t| Box::pin(version_set(t))),
+    Case::new("create/another-namespace-is-refused", |t| Box::pin(other_namespace(t))),
     Case::new("create/a-missing-namespace-is-named", |t| {
         Box::pin(missing_namespace(t))
     }),
@@ -35,57 +27,43 @@ pub(super) const CASES: &[Case] = &[
     Case::new("create/a-dry-run-validates-and-defaults", |t| {
         Box::pin(dry_run_validates(t))
     }),
-    Case::new("create/a-bad-dry-run-value-is-refused", |t| {
-        Box::pin(bad_dry_run(t))
-    }),
-    Case::new("create/a-body-over-three-megabytes", |t| {
-        Box::pin(too_large(t))
-    }),
+    Case::new("create/a-bad-dry-run-value-is-refused", |t| Box::pin(bad_dry_run(t))),
+    Case::new("create/a-body-over-three-megabytes", |t| Box::pin(too_large(t))),
     Case::new("create/an-object-too-large-for-the-store", |t| {
         Box::pin(too_large_to_store(t))
     }),
-    Case::new("create/a-secret-over-one-megabyte", |t| {
-        Box::pin(large_secret(t))
-    }),
-    Case::new("create/bad-labels-and-annotations", |t| {
-        Box::pin(bad_metadata(t))
-    }),
-    Case::new("create/another-kind-than-the-path", |t| {
-        Box::pin(other_kind(t))
-    }),
+    Case::new("create/a-secret-over-one-megabyte", |t| Box::pin(large_secret(t))),
+    Case::new("create/bad-labels-and-annotations", |t| Box::pin(bad_metadata(t))),
+    Case::new("create/another-kind-than-the-path", |t| Box::pin(other_kind(t))),
     Case::new("create/on-a-named-path", |t| Box::pin(named_path(t))),
 ];
 
-async fn exists(t: &Trial) -> Result<()> {
+async fn exists(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let again = t.create(&t.widgets(), &widget("a", json!({}))).await?;
     again
         .refused(409, "AlreadyExists")?
         .says("widgets.conformance.example.com \"a\" already exists")?;
     let path = t.core("configmaps");
-    t.create(&path, &config_map("a", json!({})))
-        .await?
-        .code(201)?;
+    t.create(&path, &config_map("a", json!({}))).await?.code(201)?;
     t.create(&path, &config_map("a", json!({})))
         .await?
         .refused(409, "AlreadyExists")?;
     Ok(())
 }
 
-async fn terminating(t: &Trial) -> Result<()> {
+async fn terminating(t: &CaseRun) -> Result<()> {
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     t.create(&t.widgets(), &with(&widget("a", json!({})), held))
         .await?
         .code(201)?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let again = t.create(&t.widgets(), &widget("a", json!({}))).await?;
-    again
-        .refused(409, "AlreadyExists")?
-        .says("object is being deleted:")?;
+    again.refused(409, "AlreadyExists")?.says("object is being deleted:")?;
     Ok(())
 }
 
-async fn version_set(t: &Trial) -> Result<()> {
+async fn version_set(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "resourceVersion": "1" } }),
@@ -96,26 +74,21 @@ async fn version_set(t: &Trial) -> Result<()> {
         &config_map("a", json!({})),
         json!({ "metadata": { "resourceVersion": "1" } }),
     );
-    t.create(&t.core("configmaps"), &body)
-        .await?
-        .refused(500, "")?;
+    t.create(&t.core("configmaps"), &body).await?.refused(500, "")?;
     Ok(())
 }
 
-async fn other_namespace(t: &Trial) -> Result<()> {
+async fn other_namespace(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "namespace": "elsewhere" } }),
     );
-    let refused = t
-        .create(&t.widgets(), &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    let refused = t.create(&t.widgets(), &body).await?.refused(400, "BadRequest")?;
     refused.says("the namespace of the provided object does not match")?;
     Ok(())
 }
 
-async fn missing_namespace(t: &Trial) -> Result<()> {
+async fn missing_namespace(t: &CaseRun) -> Result<()> {
     let path = "/apis/conformance.example.com/v1/namespaces/nowhere/widgets";
     let refused = t
         .create(path, &widget("a", json!({})))
@@ -131,13 +104,10 @@ async fn missing_namespace(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_name(t: &Trial) -> Result<()> {
+async fn no_name(t: &CaseRun) -> Result<()> {
     let mut body = widget("a", json!({}));
     body["metadata"] = json!({});
-    let refused = t
-        .create(&t.widgets(), &body)
-        .await?
-        .refused(422, "Invalid")?;
+    let refused = t.create(&t.widgets(), &body).await?.refused(422, "Invalid")?;
     refused.says("name or generateName is required")?;
     t.create(&t.core("configmaps"), &json!({ "metadata": {} }))
         .await?
@@ -145,11 +115,9 @@ async fn no_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_name(t: &Trial) -> Result<()> {
+async fn bad_name(t: &CaseRun) -> Result<()> {
     for name in ["Upper", "under_score", "-dash", "a/b", ".."] {
-        t.create(&t.widgets(), &widget(name, json!({})))
-            .await?
-            .code(422)?;
+        t.create(&t.widgets(), &widget(name, json!({}))).await?.code(422)?;
         t.create(&t.core("configmaps"), &config_map(name, json!({})))
             .await?
             .code(422)?;
@@ -161,14 +129,11 @@ async fn bad_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn generate_name(t: &Trial) -> Result<()> {
+async fn generate_name(t: &CaseRun) -> Result<()> {
     let mut body = widget("", json!({}));
     body["metadata"] = json!({ "generateName": "made-" });
     for round in 0..2 {
-        let made = t
-            .quiet("POST", &t.widgets(), &[], body.to_string())
-            .await?
-            .code(201)?;
+        let made = t.quiet("POST", &t.widgets(), &[], body.to_string()).await?.code(201)?;
         let name = made.text("/metadata/name");
         let suffix = name.strip_prefix("made-").unwrap_or_default().to_owned();
         ensure!(suffix.len() == 5, "{name}");
@@ -180,7 +145,7 @@ async fn generate_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn server_fields(t: &Trial) -> Result<()> {
+async fn server_fields(t: &CaseRun) -> Result<()> {
     let theirs = json!({ "metadata": {
         "uid": "11111111-2222-4333-8444-555555555555",
         "generation": 7,
@@ -202,12 +167,11 @@ async fn server_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn dry_run(t: &Trial) -> Result<()> {
+async fn dry_run(t: &CaseRun) -> Result<()> {
     let path = format!("{}?dryRun=All", t.widgets());
     let made = t.create(&path, &widget("a", json!({}))).await?.code(201)?;
     ensure!(!made.uid().is_empty(), "a dry run shows a uid");
-    made.lacks("/metadata/resourceVersion")?
-        .has("/spec/replicas", 1)?;
+    made.lacks("/metadata/resourceVersion")?.has("/spec/replicas", 1)?;
     t.get(&t.widget("a")).await?.refused(404, "NotFound")?;
 
     let real = t.new_widget("a", json!({})).await?;
@@ -216,26 +180,16 @@ async fn dry_run(t: &Trial) -> Result<()> {
         .await?
         .code(200)?
         .has("/spec/color", "red")?;
-    t.put(
-        &dry,
-        &with(&real.body, json!({ "spec": { "color": "blue" } })),
-    )
-    .await?
-    .code(200)?;
-    t.delete(&dry).await?.code(200)?;
-    let still = t
-        .get(&t.widget("a"))
+    t.put(&dry, &with(&real.body, json!({ "spec": { "color": "blue" } })))
         .await?
-        .code(200)?
-        .lacks("/spec/color")?;
-    ensure!(
-        still.version()? == real.version()?,
-        "a dry run took a version"
-    );
+        .code(200)?;
+    t.delete(&dry).await?.code(200)?;
+    let still = t.get(&t.widget("a")).await?.code(200)?.lacks("/spec/color")?;
+    ensure!(still.version()? == real.version()?, "a dry run took a version");
     Ok(())
 }
 
-async fn dry_run_validates(t: &Trial) -> Result<()> {
+async fn dry_run_validates(t: &CaseRun) -> Result<()> {
     let path = format!("{}?dryRun=All", t.widgets());
     t.create(&path, &widget("a", json!({ "replicas": 101 })))
         .await?
@@ -247,7 +201,7 @@ async fn dry_run_validates(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_dry_run(t: &Trial) -> Result<()> {
+async fn bad_dry_run(t: &CaseRun) -> Result<()> {
     let path = format!("{}?dryRun=Some", t.widgets());
     t.create(&path, &widget("a", json!({})))
         .await?
@@ -255,31 +209,28 @@ async fn bad_dry_run(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn too_large(t: &Trial) -> Result<()> {
+async fn too_large(t: &CaseRun) -> Result<()> {
     let body = config_map("a", json!({ "k": "x".repeat(4 << 20) }));
     let refused = t.create(&t.core("configmaps"), &body).await?;
     refused.refused(413, "RequestEntityTooLarge")?;
     Ok(())
 }
 
-async fn too_large_to_store(t: &Trial) -> Result<()> {
+async fn too_large_to_store(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({ "settings": { "k": "x".repeat(1_700_000) } }));
     let refused = t.create(&t.widgets(), &body).await?.refused(500, "")?;
     refused.says("etcdserver: request is too large")?;
     Ok(())
 }
 
-async fn large_secret(t: &Trial) -> Result<()> {
+async fn large_secret(t: &CaseRun) -> Result<()> {
     let body = json!({ "metadata": { "name": "a" }, "stringData": { "k": "x".repeat(1_100_000) } });
-    let refused = t
-        .create(&t.core("secrets"), &body)
-        .await?
-        .refused(422, "Invalid")?;
+    let refused = t.create(&t.core("secrets"), &body).await?.refused(422, "Invalid")?;
     refused.says("Too long")?;
     Ok(())
 }
 
-async fn bad_metadata(t: &Trial) -> Result<()> {
+async fn bad_metadata(t: &CaseRun) -> Result<()> {
     let wrong = [
         json!({ "labels": { "a b": "c" } }),
         json!({ "labels": { "a": "b c" } }),
@@ -289,14 +240,12 @@ async fn bad_metadata(t: &Trial) -> Result<()> {
     ];
     for metadata in wrong {
         let body = with(&widget("a", json!({})), json!({ "metadata": metadata }));
-        t.create(&t.widgets(), &body)
-            .await?
-            .refused(422, "Invalid")?;
+        t.create(&t.widgets(), &body).await?.refused(422, "Invalid")?;
     }
     Ok(())
 }
 
-async fn other_kind(t: &Trial) -> Result<()> {
+async fn other_kind(t: &CaseRun) -> Result<()> {
     let body = with(&widget("a", json!({})), json!({ "kind": "Gadget" }));
     t.create(&t.widgets(), &body)
         .await?
@@ -306,38 +255,25 @@ async fn other_kind(t: &Trial) -> Result<()> {
         &widget("a", json!({})),
         json!({ "apiVersion": "conformance.example.com/v2" }),
     );
-    t.create(&t.widgets(), &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    t.create(&t.widgets(), &body).await?.refused(400, "BadRequest")?;
     let mut body = widget("a", json!({}));
     body["kind"] = Value::Null;
-    t.create(&t.widgets(), &body)
+    t.create(&t.widgets(), &body).await?.refused(400, "BadRequest")?;
+    t.create(&t.core("configmaps"), &json!({ "kind": "Secret", "apiVersion": "v1" }))
         .await?
         .refused(400, "BadRequest")?;
-    t.create(
-        &t.core("configmaps"),
-        &json!({ "kind": "Secret", "apiVersion": "v1" }),
-    )
-    .await?
-    .refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn named_path(t: &Trial) -> Result<()> {
+async fn named_path(t: &CaseRun) -> Result<()> {
     // Custom resources allow it, built-in kinds do not.
-    t.create(&t.widget("a"), &widget("a", json!({})))
-        .await?
-        .code(201)?;
-    let refused = t
-        .create(&t.core("configmaps/a"), &config_map("a", json!({})))
-        .await?;
+    t.create(&t.widget("a"), &widget("a", json!({}))).await?.code(201)?;
+    let refused = t.create(&t.core("configmaps/a"), &config_map("a", json!({}))).await?;
     refused.refused(405, "MethodNotAllowed")?;
     t.put(&t.widgets(), &widget("a", json!({})))
         .await?
         .refused(400, "BadRequest")?;
-    let refused = t
-        .put(&t.core("configmaps"), &config_map("a", json!({})))
-        .await?;
+    let refused = t.put(&t.core("configmaps"), &config_map("a", json!({}))).await?;
     refused.refused(405, "MethodNotAllowed")?;
     Ok(())
 }

@@ -5,37 +5,23 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("deletion/without-finalizers-is-at-once", |t| {
-        Box::pin(at_once(t))
-    }),
-    Case::new("deletion/of-built-in-kinds-is-at-once", |t| {
-        Box::pin(built_in(t))
-    }),
-    Case::new("deletion/with-finalizers-only-marks", |t| {
-        Box::pin(marks(t))
-    }),
-    Case::new("deletion/a-second-one-changes-nothing", |t| {
-        Box::pin(second(t))
-    }),
+    Case::new("deletion/without-finalizers-is-at-once", |t| Box::pin(at_once(t))),
+    Case::new("deletion/of-built-in-kinds-is-at-once", |t| Box::pin(built_in(t))),
+    Case::new("deletion/with-finalizers-only-marks", |t| Box::pin(marks(t))),
+    Case::new("deletion/a-second-one-changes-nothing", |t| Box::pin(second(t))),
     Case::new("deletion/spec-and-status-can-still-change", |t| {
         Box::pin(still_editable(t))
     }),
-    Case::new("deletion/it-cannot-be-taken-back", |t| {
-        Box::pin(irrevocable(t))
-    }),
-    Case::new("deletion/no-new-finalizers-while-terminating", |t| {
-        Box::pin(no_new(t))
-    }),
+    Case::new("deletion/it-cannot-be-taken-back", |t| Box::pin(irrevocable(t))),
+    Case::new("deletion/no-new-finalizers-while-terminating", |t| Box::pin(no_new(t))),
     Case::new("deletion/a-forced-apply-adds-no-finalizer-either", |t| {
         Box::pin(no_new_by_apply(t))
     }),
-    Case::new("deletion/one-of-two-finalizers-can-go", |t| {
-        Box::pin(one_of_two(t))
-    }),
+    Case::new("deletion/one-of-two-finalizers-can-go", |t| Box::pin(one_of_two(t))),
     Case::new("deletion/the-last-finalizer-ends-it-by-patch", |t| {
         Box::pin(last_by_patch(t))
     }),
@@ -48,37 +34,21 @@ pub(super) const CASES: &[Case] = &[
     Case::new("deletion/the-last-answer-has-numbers-as-if-stored", |t| {
         Box::pin(last_numbers(t))
     }),
-    Case::new("deletion/a-uid-precondition", |t| {
-        Box::pin(uid_precondition(t))
-    }),
-    Case::new("deletion/a-version-precondition", |t| {
-        Box::pin(version_precondition(t))
-    }),
-    Case::new("deletion/foreground-adds-a-finalizer", |t| {
-        Box::pin(foreground(t))
-    }),
+    Case::new("deletion/a-uid-precondition", |t| Box::pin(uid_precondition(t))),
+    Case::new("deletion/a-version-precondition", |t| Box::pin(version_precondition(t))),
+    Case::new("deletion/foreground-adds-a-finalizer", |t| Box::pin(foreground(t))),
     Case::new("deletion/orphan-adds-a-finalizer", |t| Box::pin(orphan(t))),
-    Case::new("deletion/bad-options-are-refused", |t| {
-        Box::pin(bad_options(t))
-    }),
-    Case::new("deletion/options-in-the-query", |t| {
-        Box::pin(query_options(t))
-    }),
-    Case::new("deletion/two-controllers-are-invalid", |t| {
-        Box::pin(two_controllers(t))
-    }),
+    Case::new("deletion/bad-options-are-refused", |t| Box::pin(bad_options(t))),
+    Case::new("deletion/options-in-the-query", |t| Box::pin(query_options(t))),
+    Case::new("deletion/two-controllers-are-invalid", |t| Box::pin(two_controllers(t))),
     Case::new("deletion/duplicate-owners-are-folded", |t| {
         Box::pin(duplicate_owners(t))
     }),
     Case::new("deletion/an-incomplete-owner-is-invalid", |t| {
         Box::pin(incomplete_owner(t))
     }),
-    Case::new("deletion/an-unqualified-finalizer-warns", |t| {
-        Box::pin(unqualified(t))
-    }),
-    Case::new("deletion/a-bad-finalizer-is-invalid", |t| {
-        Box::pin(bad_finalizer(t))
-    }),
+    Case::new("deletion/an-unqualified-finalizer-warns", |t| Box::pin(unqualified(t))),
+    Case::new("deletion/a-bad-finalizer-is-invalid", |t| Box::pin(bad_finalizer(t))),
     Case::new("deletion/of-a-collection", |t| Box::pin(collection(t))),
     Case::new("deletion/of-a-selected-collection", |t| {
         Box::pin(selected_collection(t))
@@ -87,7 +57,7 @@ pub(super) const CASES: &[Case] = &[
 
 const HOLD: &str = "example.com/hold";
 
-async fn held(t: &Trial, finalizers: &[&str]) -> Result<Answer> {
+async fn held(t: &CaseRun, finalizers: &[&str]) -> Result<Answer> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "finalizers": finalizers } }),
@@ -95,7 +65,7 @@ async fn held(t: &Trial, finalizers: &[&str]) -> Result<Answer> {
     t.create(&t.widgets(), &body).await?.code(201)
 }
 
-async fn at_once(t: &Trial) -> Result<()> {
+async fn at_once(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let gone = t.delete(&t.widget("a")).await?.code(200)?;
     gone.has("/kind", "Status")?
@@ -106,7 +76,7 @@ async fn at_once(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn built_in(t: &Trial) -> Result<()> {
+async fn built_in(t: &CaseRun) -> Result<()> {
     t.create(&t.core("configmaps"), &config_map("a", json!({})))
         .await?
         .code(201)?;
@@ -114,23 +84,16 @@ async fn built_in(t: &Trial) -> Result<()> {
         .await?
         .code(200)?
         .has("/kind", "Status")?;
-    t.create(
-        &t.core("serviceaccounts"),
-        &json!({ "metadata": { "name": "a" } }),
-    )
-    .await?
-    .code(201)?;
+    t.create(&t.core("serviceaccounts"), &json!({ "metadata": { "name": "a" } }))
+        .await?
+        .code(201)?;
     t.delete(&t.core("serviceaccounts/a")).await?.code(200)?;
     Ok(())
 }
 
-async fn marks(t: &Trial) -> Result<()> {
+async fn marks(t: &CaseRun) -> Result<()> {
     let made = held(t, &[HOLD]).await?;
-    let marked = t
-        .delete(&t.widget("a"))
-        .await?
-        .code(200)?
-        .has("/kind", "Widget")?;
+    let marked = t.delete(&t.widget("a")).await?.code(200)?.has("/kind", "Widget")?;
     let marked = marked.has("/metadata/deletionGracePeriodSeconds", 0)?;
     let marked = marked.has("/metadata/generation", 2)?;
     ensure!(
@@ -141,18 +104,15 @@ async fn marks(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn second(t: &Trial) -> Result<()> {
+async fn second(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     let first = t.delete(&t.widget("a")).await?.code(200)?;
     let second = t.delete(&t.widget("a")).await?.code(200)?;
-    ensure!(
-        first.body == second.body,
-        "a second deletion changed something"
-    );
+    ensure!(first.body == second.body, "a second deletion changed something");
     Ok(())
 }
 
-async fn still_editable(t: &Trial) -> Result<()> {
+async fn still_editable(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let edited = t
@@ -167,7 +127,7 @@ async fn still_editable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn irrevocable(t: &Trial) -> Result<()> {
+async fn irrevocable(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     let marked = t.delete(&t.widget("a")).await?.code(200)?;
     let clear = json!({ "metadata": { "deletionTimestamp": null, "labels": { "a": "b" } } });
@@ -178,27 +138,20 @@ async fn irrevocable(t: &Trial) -> Result<()> {
     t.merge(&t.widget("a"), &other).await?;
     let other = json!({ "metadata": { "deletionGracePeriodSeconds": 5 } });
     t.merge(&t.widget("a"), &other).await?;
-    ensure!(
-        patched.generation() == Some(2),
-        "{:?}",
-        patched.generation()
-    );
+    ensure!(patched.generation() == Some(2), "{:?}", patched.generation());
     Ok(())
 }
 
-async fn no_new(t: &Trial) -> Result<()> {
+async fn no_new(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let more = json!({ "metadata": { "finalizers": [HOLD, "example.com/more"] } });
-    let refused = t
-        .merge(&t.widget("a"), &more)
-        .await?
-        .refused(422, "Invalid")?;
+    let refused = t.merge(&t.widget("a"), &more).await?.refused(422, "Invalid")?;
     refused.says("no new finalizers can be added if the object is being deleted")?;
     Ok(())
 }
 
-async fn no_new_by_apply(t: &Trial) -> Result<()> {
+async fn no_new_by_apply(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let more = json!({ "metadata": { "finalizers": ["example.com/more"] } });
@@ -209,7 +162,7 @@ async fn no_new_by_apply(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn one_of_two(t: &Trial) -> Result<()> {
+async fn one_of_two(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD, "example.com/more"]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let mut watch = t.watch(&t.widgets()).await?;
@@ -222,26 +175,18 @@ async fn one_of_two(t: &Trial) -> Result<()> {
 }
 
 /// One DELETED at the deletion's own version, its body the last stored state; nothing in between.
-async fn ends(t: &Trial, removal: &str) -> Result<()> {
+async fn ends(t: &CaseRun, removal: &str) -> Result<()> {
     let marked = t.delete(&t.widget("a")).await?.code(200)?;
     let version = marked.version()?;
-    let mut watch = t
-        .watch(&format!("{}?resourceVersion={version}", t.widgets()))
-        .await?;
+    let mut watch = t.watch(&format!("{}?resourceVersion={version}", t.widgets())).await?;
     let mut body = marked.body.clone();
     body["metadata"]["finalizers"] = json!([]);
     let answer = match removal {
         "put" => t.put(&t.widget("a"), &body).await?,
-        "apply" => {
-            t.apply(&t.widget("a"), "one", &widget("a", json!({})))
-                .await?
-        }
+        "apply" => t.apply(&t.widget("a"), "one", &widget("a", json!({}))).await?,
         _ => {
-            t.merge(
-                &t.widget("a"),
-                &json!({ "metadata": { "finalizers": null } }),
-            )
-            .await?
+            t.merge(&t.widget("a"), &json!({ "metadata": { "finalizers": null } }))
+                .await?
         }
     };
     let answer = answer.code(200)?;
@@ -260,26 +205,23 @@ async fn ends(t: &Trial, removal: &str) -> Result<()> {
     watch.silent().await
 }
 
-async fn last_by_patch(t: &Trial) -> Result<()> {
+async fn last_by_patch(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     ends(t, "patch").await
 }
 
-async fn last_by_put(t: &Trial) -> Result<()> {
+async fn last_by_put(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     ends(t, "put").await
 }
 
-async fn last_by_apply(t: &Trial) -> Result<()> {
-    let config = with(
-        &widget("a", json!({})),
-        json!({ "metadata": { "finalizers": [HOLD] } }),
-    );
+async fn last_by_apply(t: &CaseRun) -> Result<()> {
+    let config = with(&widget("a", json!({})), json!({ "metadata": { "finalizers": [HOLD] } }));
     t.apply(&t.widget("a"), "one", &config).await?.code(201)?;
     ends(t, "apply").await
 }
 
-async fn last_numbers(t: &Trial) -> Result<()> {
+async fn last_numbers(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     for dry_run in ["?dryRun=All", ""] {
@@ -293,24 +235,23 @@ async fn last_numbers(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn uid_precondition(t: &Trial) -> Result<()> {
+async fn uid_precondition(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let wrong = json!({ "preconditions": { "uid": "11111111-2222-4333-8444-555555555555" } });
-    t.delete_with(&t.widget("a"), &wrong)
-        .await?
-        .refused(409, "Conflict")?;
+    t.delete_with(&t.widget("a"), &wrong).await?.refused(409, "Conflict")?;
     let right = json!({ "preconditions": { "uid": made.uid() } });
     t.delete_with(&t.widget("a"), &right).await?.code(200)?;
     Ok(())
 }
 
-async fn version_precondition(t: &Trial) -> Result<()> {
+async fn version_precondition(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let now = t
         .merge(&t.widget("a"), &json!({ "spec": { "min": 1 } }))
         .await?
         .code(200)?;
-    let of = |answer: &Answer| json!({ "preconditions": { "resourceVersion": answer.at("/metadata/resourceVersion") } });
+    let of =
+        |answer: &Answer| json!({ "preconditions": { "resourceVersion": answer.at("/metadata/resourceVersion") } });
     t.delete_with(&t.widget("a"), &of(&made))
         .await?
         .refused(409, "Conflict")?;
@@ -318,7 +259,7 @@ async fn version_precondition(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn foreground(t: &Trial) -> Result<()> {
+async fn foreground(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let options = json!({ "propagationPolicy": "Foreground" });
     let marked = t.delete_with(&t.widget("a"), &options).await?.code(200)?;
@@ -327,7 +268,7 @@ async fn foreground(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn orphan(t: &Trial) -> Result<()> {
+async fn orphan(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let options = json!({ "propagationPolicy": "Orphan" });
     let marked = t.delete_with(&t.widget("a"), &options).await?.code(200)?;
@@ -339,7 +280,7 @@ async fn orphan(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_options(t: &Trial) -> Result<()> {
+async fn bad_options(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let wrong: [Value; 4] = [
         json!({ "propagationPolicy": "Sideways" }),
@@ -349,17 +290,13 @@ async fn bad_options(t: &Trial) -> Result<()> {
     ];
     for options in wrong {
         let answer = t.delete_with(&t.widget("a"), &options).await?;
-        ensure!(
-            (400..500).contains(&answer.code),
-            "{options}: {}",
-            answer.code
-        );
+        ensure!((400..500).contains(&answer.code), "{options}: {}", answer.code);
     }
     t.get(&t.widget("a")).await?.code(200)?;
     Ok(())
 }
 
-async fn query_options(t: &Trial) -> Result<()> {
+async fn query_options(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}?propagationPolicy=Foreground", t.widget("a"));
     t.delete(&path)
@@ -377,7 +314,7 @@ fn owner(digit: &str, controller: bool) -> Value {
     })
 }
 
-async fn owned(t: &Trial, owners: Value) -> Result<Answer> {
+async fn owned(t: &CaseRun, owners: Value) -> Result<Answer> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "ownerReferences": owners } }),
@@ -385,7 +322,7 @@ async fn owned(t: &Trial, owners: Value) -> Result<Answer> {
     t.create(&t.widgets(), &body).await
 }
 
-async fn two_controllers(t: &Trial) -> Result<()> {
+async fn two_controllers(t: &CaseRun) -> Result<()> {
     let owners = json!([owner("1", true), owner("2", true)]);
     owned(t, owners)
         .await?
@@ -397,51 +334,44 @@ async fn two_controllers(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn duplicate_owners(t: &Trial) -> Result<()> {
+async fn duplicate_owners(t: &CaseRun) -> Result<()> {
     let made = owned(t, json!([owner("1", false), owner("1", false)]))
         .await?
         .code(201)?;
     let made = made.warns(".metadata.ownerReferences contains duplicate entries")?;
     ensure!(
-        made.at("/metadata/ownerReferences")
-            .as_array()
-            .map(Vec::len)
-            == Some(1),
+        made.at("/metadata/ownerReferences").as_array().map(Vec::len) == Some(1),
         "not folded"
     );
     Ok(())
 }
 
-async fn incomplete_owner(t: &Trial) -> Result<()> {
+async fn incomplete_owner(t: &CaseRun) -> Result<()> {
     for key in ["apiVersion", "kind", "name", "uid"] {
         let mut reference = owner("1", false);
         reference[key] = json!("");
-        owned(t, json!([reference]))
-            .await?
-            .refused(422, "Invalid")?;
+        owned(t, json!([reference])).await?.refused(422, "Invalid")?;
     }
     Ok(())
 }
 
-async fn unqualified(t: &Trial) -> Result<()> {
+async fn unqualified(t: &CaseRun) -> Result<()> {
     held(t, &["hold"])
         .await?
         .warns("prefer a domain-qualified finalizer name")?;
     Ok(())
 }
 
-async fn bad_finalizer(t: &Trial) -> Result<()> {
+async fn bad_finalizer(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "finalizers": ["a b"] } }),
     );
-    t.create(&t.widgets(), &body)
-        .await?
-        .refused(422, "Invalid")?;
+    t.create(&t.widgets(), &body).await?.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn collection(t: &Trial) -> Result<()> {
+async fn collection(t: &CaseRun) -> Result<()> {
     for name in ["a", "b", "c"] {
         t.new_widget(name, json!({})).await?;
     }
@@ -451,7 +381,7 @@ async fn collection(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn selected_collection(t: &Trial) -> Result<()> {
+async fn selected_collection(t: &CaseRun) -> Result<()> {
     for (name, keep) in [("a", "yes"), ("b", "no")] {
         let body = with(
             &widget(name, json!({})),

@@ -6,23 +6,17 @@ use kube::discovery::{Discovery, Scope, verbs};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::config_map;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("discovery/the-core-versions", |t| Box::pin(core(t))),
-    Case::new("discovery/a-group-of-custom-resources", |t| {
-        Box::pin(group(t))
-    }),
-    Case::new("discovery/the-resources-of-a-group", |t| {
-        Box::pin(resources(t))
-    }),
+    Case::new("discovery/a-group-of-custom-resources", |t| Box::pin(group(t))),
+    Case::new("discovery/the-resources-of-a-group", |t| Box::pin(resources(t))),
     Case::new("discovery/built-in-resources", |t| Box::pin(built_in(t))),
     Case::new("discovery/aggregated", |t| Box::pin(aggregated(t))),
     Case::new("discovery/aggregated-has-an-etag", |t| Box::pin(etag(t))),
-    Case::new("discovery/kube-finds-custom-resources", |t| {
-        Box::pin(by_kube(t))
-    }),
+    Case::new("discovery/kube-finds-custom-resources", |t| Box::pin(by_kube(t))),
     Case::new("discovery/kube-finds-them-aggregated", |t| {
         Box::pin(by_kube_aggregated(t))
     }),
@@ -30,33 +24,23 @@ pub(super) const CASES: &[Case] = &[
     Case::new("discovery/open-api-of-custom-resources", |t| {
         Box::pin(open_api_group(t))
     }),
-    Case::new("discovery/a-table-of-custom-resources", |t| {
-        Box::pin(table(t))
-    }),
-    Case::new("discovery/a-table-of-built-in-kinds", |t| {
-        Box::pin(built_in_tables(t))
-    }),
-    Case::new("discovery/a-table-without-objects", |t| {
-        Box::pin(table_objects(t))
-    }),
+    Case::new("discovery/a-table-of-custom-resources", |t| Box::pin(table(t))),
+    Case::new("discovery/a-table-of-built-in-kinds", |t| Box::pin(built_in_tables(t))),
+    Case::new("discovery/a-table-without-objects", |t| Box::pin(table_objects(t))),
     Case::new("discovery/a-watch-of-tables", |t| Box::pin(table_watch(t))),
     Case::new("discovery/metadata-alone", |t| Box::pin(metadata(t))),
-    Case::new("discovery/a-watch-of-metadata", |t| {
-        Box::pin(metadata_watch(t))
-    }),
+    Case::new("discovery/a-watch-of-metadata", |t| Box::pin(metadata_watch(t))),
 ];
 
 const GROUP: &str = "/apis/conformance.example.com";
 
-async fn core(t: &Trial) -> Result<()> {
+async fn core(t: &CaseRun) -> Result<()> {
     let answer = t.quiet("GET", "/api", &[], "").await?.code(200)?;
-    answer
-        .has("/kind", "APIVersions")?
-        .has("/versions", json!(["v1"]))?;
+    answer.has("/kind", "APIVersions")?.has("/versions", json!(["v1"]))?;
     Ok(())
 }
 
-async fn group(t: &Trial) -> Result<()> {
+async fn group(t: &CaseRun) -> Result<()> {
     t.get(GROUP).await?.code(200)?.has("/kind", "APIGroup")?;
     let all = t
         .quiet("GET", "/apis", &[], "")
@@ -72,17 +56,13 @@ async fn group(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn resources(t: &Trial) -> Result<()> {
+async fn resources(t: &CaseRun) -> Result<()> {
     for version in ["v1", "v1beta1"] {
         let path = format!("{GROUP}/{version}");
         let list = t.quiet("GET", &path, &[], "").await?.code(200)?;
         let list = list.has("/kind", "APIResourceList")?;
         // The real server lists custom resources in the order of a Go map: another one each time.
-        let mut resources = list
-            .at("/resources")
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
+        let mut resources = list.at("/resources").as_array().cloned().unwrap_or_default();
         resources.sort_by_key(|one| one["name"].as_str().unwrap_or_default().to_owned());
         t.note(&path, resources).await;
     }
@@ -102,10 +82,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("/apis/coordination.k8s.io/v1", "leases"),
     ("/apis/discovery.k8s.io/v1", "endpointslices"),
     ("/apis/events.k8s.io/v1", "events"),
-    (
-        "/apis/policy/v1",
-        "poddisruptionbudgets poddisruptionbudgets/status",
-    ),
+    ("/apis/policy/v1", "poddisruptionbudgets poddisruptionbudgets/status"),
     ("/apis/networking.k8s.io/v1", "networkpolicies"),
     (
         "/apis/rbac.authorization.k8s.io/v1",
@@ -119,51 +96,36 @@ const BUILT_IN: &[(&str, &str)] = &[
         "/apis/admissionregistration.k8s.io/v1",
         "validatingadmissionpolicies validatingadmissionpolicies/status validatingadmissionpolicybindings",
     ),
-    (
-        "/apis/authentication.k8s.io/v1",
-        "tokenreviews selfsubjectreviews",
-    ),
+    ("/apis/authentication.k8s.io/v1", "tokenreviews selfsubjectreviews"),
     (
         "/apis/authorization.k8s.io/v1",
         "subjectaccessreviews selfsubjectaccessreviews localsubjectaccessreviews",
     ),
 ];
 
-async fn built_in(t: &Trial) -> Result<()> {
+async fn built_in(t: &CaseRun) -> Result<()> {
     for (path, names) in BUILT_IN {
         let list = t.quiet("GET", path, &[], "").await?.code(200)?;
         let all = list.at("/resources");
         for name in names.split(' ') {
-            let found = all
-                .as_array()
-                .into_iter()
-                .flatten()
-                .find(|one| one["name"] == *name);
+            let found = all.as_array().into_iter().flatten().find(|one| one["name"] == *name);
             // The box need not serve these two; if it does, then as the real server does.
             if matches!(name, "bindings" | "endpoints") {
                 continue;
             }
-            let mut found = found
-                .cloned()
-                .with_context(|| format!("{path} lacks {name}"))?;
-            found
-                .as_object_mut()
-                .map(|one| one.remove("storageVersionHash"));
+            let mut found = found.cloned().with_context(|| format!("{path} lacks {name}"))?;
+            found.as_object_mut().map(|one| one.remove("storageVersionHash"));
             t.note(&format!("{path}/{name}"), found).await;
         }
     }
     Ok(())
 }
 
-const AGGREGATED: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-async fn aggregated(t: &Trial) -> Result<()> {
+async fn aggregated(t: &CaseRun) -> Result<()> {
     for path in ["/api", "/apis"] {
-        let list = t
-            .quiet("GET", path, &[("accept", AGGREGATED)], "")
-            .await?
-            .code(200)?;
+        let list = t.quiet("GET", path, &[("accept", AGGREGATED)], "").await?.code(200)?;
         let list = list.has("/kind", "APIGroupDiscoveryList")?;
         let list = list.has("/apiVersion", "apidiscovery.k8s.io/v2")?;
         t.note(path, list.content_type.clone()).await;
@@ -176,18 +138,10 @@ async fn aggregated(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn etag(t: &Trial) -> Result<()> {
+async fn etag(t: &CaseRun) -> Result<()> {
     let request = http::Request::get("/apis").header("accept", AGGREGATED);
-    let response = t
-        .client
-        .send(request.body(kube::client::Body::empty())?)
-        .await?;
-    let etag = response
-        .headers()
-        .get("etag")
-        .context("no ETag")?
-        .to_str()?
-        .to_owned();
+    let response = t.client.send(request.body(kube::client::Body::empty())?).await?;
+    let etag = response.headers().get("etag").context("no ETag")?.to_str()?.to_owned();
     ensure!(etag.starts_with('"') && etag.len() > 20, "{etag}");
     let headers = [("accept", AGGREGATED), ("if-none-match", etag.as_str())];
     let again = t.quiet("GET", "/apis", &headers, "").await?;
@@ -195,11 +149,9 @@ async fn etag(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn found(t: &Trial, discovery: &Discovery) -> Result<()> {
+async fn found(t: &CaseRun, discovery: &Discovery) -> Result<()> {
     let kind = kube::api::GroupVersionKind::gvk("conformance.example.com", "v1", "Widget");
-    let (resource, capabilities) = discovery
-        .resolve_gvk(&kind)
-        .context("Widget is not found")?;
+    let (resource, capabilities) = discovery.resolve_gvk(&kind).context("Widget is not found")?;
     ensure!(resource.plural == "widgets", "{resource:?}");
     ensure!(capabilities.scope == Scope::Namespaced, "{capabilities:?}");
     for verb in [verbs::CREATE, verbs::DELETE, verbs::WATCH, verbs::PATCH] {
@@ -212,19 +164,12 @@ async fn found(t: &Trial, discovery: &Discovery) -> Result<()> {
     Ok(())
 }
 
-async fn by_kube(t: &Trial) -> Result<()> {
+async fn by_kube(t: &CaseRun) -> Result<()> {
     let filter = ["conformance.example.com"];
-    found(
-        t,
-        &Discovery::new(t.client.clone())
-            .filter(&filter)
-            .run()
-            .await?,
-    )
-    .await
+    found(t, &Discovery::new(t.client.clone()).filter(&filter).run().await?).await
 }
 
-async fn by_kube_aggregated(t: &Trial) -> Result<()> {
+async fn by_kube_aggregated(t: &CaseRun) -> Result<()> {
     let filter = ["conformance.example.com"];
     found(
         t,
@@ -236,22 +181,17 @@ async fn by_kube_aggregated(t: &Trial) -> Result<()> {
     .await
 }
 
-async fn open_api(t: &Trial) -> Result<()> {
+async fn open_api(t: &CaseRun) -> Result<()> {
     let root = t.quiet("GET", "/openapi/v3", &[], "").await?.code(200)?;
     for path in ["api/v1", "apis/apps/v1", "apis/conformance.example.com/v1"] {
         let url = root.at("/paths")[path]["serverRelativeURL"].clone();
-        let url = url
-            .as_str()
-            .with_context(|| format!("{path} is not listed"))?;
-        ensure!(
-            url.starts_with(&format!("/openapi/v3/{path}?hash=")),
-            "{url}"
-        );
+        let url = url.as_str().with_context(|| format!("{path} is not listed"))?;
+        ensure!(url.starts_with(&format!("/openapi/v3/{path}?hash=")), "{url}");
     }
     Ok(())
 }
 
-async fn open_api_group(t: &Trial) -> Result<()> {
+async fn open_api_group(t: &CaseRun) -> Result<()> {
     let path = "/openapi/v3/apis/conformance.example.com/v1";
     let document = t.quiet("GET", path, &[], "").await?.code(200)?;
     let schemas = document.at("/components/schemas");
@@ -264,19 +204,10 @@ async fn open_api_group(t: &Trial) -> Result<()> {
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-async fn as_table(t: &Trial, path: &str) -> Result<Value> {
-    let table = t
-        .quiet("GET", path, &[("accept", TABLE)], "")
-        .await?
-        .code(200)?;
-    let mut table = table
-        .has("/kind", "Table")?
-        .has("/apiVersion", "meta.k8s.io/v1")?
-        .body;
-    let columns = table["columnDefinitions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+async fn as_table(t: &CaseRun, path: &str) -> Result<Value> {
+    let table = t.quiet("GET", path, &[("accept", TABLE)], "").await?.code(200)?;
+    let mut table = table.has("/kind", "Table")?.has("/apiVersion", "meta.k8s.io/v1")?.body;
+    let columns = table["columnDefinitions"].as_array().cloned().unwrap_or_default();
     let age = columns.iter().position(|column| column["name"] == "Age");
     // Ages depend on the moment; everything else is compared.
     for row in table["rows"].as_array_mut().into_iter().flatten() {
@@ -291,7 +222,7 @@ async fn as_table(t: &Trial, path: &str) -> Result<Value> {
     Ok(table)
 }
 
-async fn table(t: &Trial) -> Result<()> {
+async fn table(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     t.new_widget("b", json!({})).await?;
     let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
@@ -300,25 +231,15 @@ async fn table(t: &Trial) -> Result<()> {
         .code(200)?;
     for path in [t.widgets(), t.widget("a")] {
         let table = as_table(t, &path).await?;
-        let names: Vec<_> = table["columnDefinitions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .collect();
-        let names: Vec<_> = names
-            .iter()
-            .filter_map(|column| column["name"].as_str())
-            .collect();
-        ensure!(
-            names == ["Name", "Color", "Replicas", "Ready", "Age"],
-            "{names:?}"
-        );
+        let names: Vec<_> = table["columnDefinitions"].as_array().into_iter().flatten().collect();
+        let names: Vec<_> = names.iter().filter_map(|column| column["name"].as_str()).collect();
+        ensure!(names == ["Name", "Color", "Replicas", "Ready", "Age"], "{names:?}");
         t.note("table", table).await;
     }
     Ok(())
 }
 
-async fn built_in_tables(t: &Trial) -> Result<()> {
+async fn built_in_tables(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         t.create(&path, &object).await?.code(201)?;
         let table = as_table(t, &path).await?;
@@ -327,24 +248,20 @@ async fn built_in_tables(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn table_objects(t: &Trial) -> Result<()> {
+async fn table_objects(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for include in ["None", "Metadata", "Object"] {
         let table = as_table(t, &format!("{}?includeObject={include}", t.widgets())).await?;
         t.note(include, table).await;
     }
     let path = format!("{}?includeObject=Nonsense", t.widgets());
-    t.send("GET", &path, &[("accept", TABLE)], "")
-        .await?
-        .code(400)?;
+    t.send("GET", &path, &[("accept", TABLE)], "").await?.code(400)?;
     Ok(())
 }
 
-async fn table_watch(t: &Trial) -> Result<()> {
+async fn table_watch(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
-    let mut watch = t
-        .watch_as(&format!("{}?timeoutSeconds=2", t.widgets()), TABLE)
-        .await?;
+    let mut watch = t.watch_as(&format!("{}?timeoutSeconds=2", t.widgets()), TABLE).await?;
     let first = watch.next_quietly().await?.context("ended")?;
     ensure!(first.object["kind"] == "Table", "{}", first.object);
     let columns = &first.object["columnDefinitions"];
@@ -355,15 +272,14 @@ async fn table_watch(t: &Trial) -> Result<()> {
     t.new_widget("b", json!({})).await?;
     let second = watch.next_quietly().await?.context("ended")?;
     // Only the first event describes the columns.
-    t.note("columns", second.object["columnDefinitions"].clone())
-        .await;
+    t.note("columns", second.object["columnDefinitions"].clone()).await;
     Ok(())
 }
 
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-async fn metadata(t: &Trial) -> Result<()> {
+async fn metadata(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     let one = t
         .send("GET", &t.widget("a"), &[("accept", PARTIAL)], "")
@@ -374,33 +290,23 @@ async fn metadata(t: &Trial) -> Result<()> {
         .send("GET", &t.widgets(), &[("accept", PARTIAL_LIST)], "")
         .await?
         .code(200)?;
-    list.has("/kind", "PartialObjectMetadataList")?
-        .lacks("/items/0/spec")?;
+    list.has("/kind", "PartialObjectMetadataList")?.lacks("/items/0/spec")?;
     t.create(&t.core("configmaps"), &config_map("a", json!({ "k": "v" })))
         .await?
         .code(201)?;
     let list = t
-        .send(
-            "GET",
-            &t.core("configmaps"),
-            &[("accept", PARTIAL_LIST)],
-            "",
-        )
+        .send("GET", &t.core("configmaps"), &[("accept", PARTIAL_LIST)], "")
         .await?;
     list.code(200)?.lacks("/items/0/data")?;
     Ok(())
 }
 
-async fn metadata_watch(t: &Trial) -> Result<()> {
+async fn metadata_watch(t: &CaseRun) -> Result<()> {
     let path = format!("{}?timeoutSeconds=5", t.widgets());
     let mut watch = t.watch_as(&path, PARTIAL).await?;
     t.new_widget("a", json!({ "color": "red" })).await?;
     let event = watch.expect("ADDED", "a").await?;
-    ensure!(
-        event.object["kind"] == "PartialObjectMetadata",
-        "{}",
-        event.object
-    );
+    ensure!(event.object["kind"] == "PartialObjectMetadata", "{}", event.object);
     ensure!(event.object.get("spec").is_none(), "{}", event.object);
     Ok(())
 }

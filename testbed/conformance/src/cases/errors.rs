@@ -4,55 +4,38 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::widget;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("errors/not-found-names-the-object", |t| {
-        Box::pin(not_found(t))
-    }),
-    Case::new("errors/an-unknown-path-is-plain-text", |t| {
-        Box::pin(unknown_path(t))
-    }),
+    Case::new("errors/not-found-names-the-object", |t| Box::pin(not_found(t))),
+    Case::new("errors/an-unknown-path-is-plain-text", |t| Box::pin(unknown_path(t))),
     Case::new("errors/an-unknown-resource-of-a-known-group", |t| {
         Box::pin(unknown_resource(t))
     }),
-    Case::new("errors/an-unknown-subresource", |t| {
-        Box::pin(unknown_subresource(t))
-    }),
-    Case::new("errors/an-unknown-token-is-unauthorized", |t| {
-        Box::pin(unauthorized(t))
-    }),
+    Case::new("errors/an-unknown-subresource", |t| Box::pin(unknown_subresource(t))),
+    Case::new("errors/an-unknown-token-is-unauthorized", |t| Box::pin(unauthorized(t))),
     Case::new("errors/a-method-nobody-serves", |t| Box::pin(bad_method(t))),
-    Case::new("errors/an-accept-nobody-serves", |t| {
-        Box::pin(not_acceptable(t))
-    }),
+    Case::new("errors/an-accept-nobody-serves", |t| Box::pin(not_acceptable(t))),
     Case::new("errors/the-shape-of-every-status", |t| Box::pin(shape(t))),
     Case::new("errors/pretty-printed-answers", |t| Box::pin(pretty(t))),
     Case::new("errors/health-and-version", |t| Box::pin(health(t))),
 ];
 
-async fn not_found(t: &Trial) -> Result<()> {
+async fn not_found(t: &CaseRun) -> Result<()> {
     let want = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "widgets.conformance.example.com \"a\" not found",
         "reason": "NotFound", "code": 404,
         "details": { "name": "a", "group": "conformance.example.com", "kind": "widgets" },
     });
-    t.get(&t.widget("a"))
-        .await?
-        .refused(404, "NotFound")?
-        .has("", want)?;
-    t.get(&t.core("configmaps/a"))
-        .await?
-        .refused(404, "NotFound")?;
-    t.get("/api/v1/namespaces/nowhere")
-        .await?
-        .refused(404, "NotFound")?;
+    t.get(&t.widget("a")).await?.refused(404, "NotFound")?.has("", want)?;
+    t.get(&t.core("configmaps/a")).await?.refused(404, "NotFound")?;
+    t.get("/api/v1/namespaces/nowhere").await?.refused(404, "NotFound")?;
     Ok(())
 }
 
-async fn unknown_path(t: &Trial) -> Result<()> {
+async fn unknown_path(t: &CaseRun) -> Result<()> {
     for path in [
         "/apis/nobody.example.com/v1/things",
         "/apis/nobody.example.com/v1",
@@ -66,16 +49,12 @@ async fn unknown_path(t: &Trial) -> Result<()> {
             "{path}: {}",
             answer.content_type
         );
-        ensure!(
-            answer.body == json!("404 page not found\n"),
-            "{path}: {}",
-            answer.body
-        );
+        ensure!(answer.body == json!("404 page not found\n"), "{path}: {}", answer.body);
     }
     Ok(())
 }
 
-async fn unknown_resource(t: &Trial) -> Result<()> {
+async fn unknown_resource(t: &CaseRun) -> Result<()> {
     t.get("/api/v1/unheard").await?.code(404)?;
     t.get("/api/v2").await?.code(404)?;
     t.get(&t.core("unheard/a")).await?.code(404)?;
@@ -84,31 +63,25 @@ async fn unknown_resource(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_subresource(t: &Trial) -> Result<()> {
+async fn unknown_subresource(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
-    t.get(&format!("{}/unheard", t.widget("a")))
-        .await?
-        .code(404)?;
+    t.get(&format!("{}/unheard", t.widget("a"))).await?.code(404)?;
     // Custom resources do not look at what follows a subresource.
-    t.get(&format!("{}/status/more", t.widget("a")))
-        .await?
-        .code(200)?;
+    t.get(&format!("{}/status/more", t.widget("a"))).await?.code(200)?;
     t.get(&t.core("configmaps/a/unheard")).await?.code(404)?;
     Ok(())
 }
 
-async fn unauthorized(t: &Trial) -> Result<()> {
+async fn unauthorized(t: &CaseRun) -> Result<()> {
     let stranger = t.server.stranger();
     for path in ["/api/v1/namespaces", "/nothing"] {
         let refused = t.as_user(&stranger, "GET", path, &Value::Null).await?;
-        refused
-            .refused(401, "Unauthorized")?
-            .has("/message", "Unauthorized")?;
+        refused.refused(401, "Unauthorized")?.has("/message", "Unauthorized")?;
     }
     Ok(())
 }
 
-async fn bad_method(t: &Trial) -> Result<()> {
+async fn bad_method(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for (method, path) in [
         ("OPTIONS", t.widgets()),
@@ -125,7 +98,7 @@ async fn bad_method(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn not_acceptable(t: &Trial) -> Result<()> {
+async fn not_acceptable(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for accept in [
         "text/html",
@@ -144,32 +117,25 @@ async fn not_acceptable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn shape(t: &Trial) -> Result<()> {
+async fn shape(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let answers = [
         t.get(&t.widget("missing")).await?,
         t.create(&t.widgets(), &widget("a", json!({}))).await?,
-        t.create(&t.widgets(), &widget("b", json!({ "replicas": -1 })))
-            .await?,
+        t.create(&t.widgets(), &widget("b", json!({ "replicas": -1 }))).await?,
         t.get(&format!("{}?labelSelector=%3D", t.widgets())).await?,
     ];
     for answer in answers {
         let answer = answer.has("/kind", "Status")?.has("/apiVersion", "v1")?;
-        let answer = answer
-            .has("/status", "Failure")?
-            .has("/metadata", json!({}))?;
+        let answer = answer.has("/status", "Failure")?.has("/metadata", json!({}))?;
         let code = answer.code;
         let answer = answer.has("/code", code)?;
-        ensure!(
-            answer.content_type == "application/json",
-            "{}",
-            answer.content_type
-        );
+        ensure!(answer.content_type == "application/json", "{}", answer.content_type);
     }
     Ok(())
 }
 
-async fn pretty(t: &Trial) -> Result<()> {
+async fn pretty(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let plain = t.get(&t.widget("a")).await?;
     let pretty = t.get(&format!("{}?pretty=true", t.widget("a"))).await?;
@@ -177,7 +143,7 @@ async fn pretty(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn health(t: &Trial) -> Result<()> {
+async fn health(t: &CaseRun) -> Result<()> {
     for path in ["/healthz", "/readyz", "/livez", "/healthz/ping"] {
         t.get(path).await?.code(200)?.has("", "ok")?;
     }
@@ -189,10 +155,7 @@ async fn health(t: &Trial) -> Result<()> {
             version.body
         );
     }
-    t.note(
-        "version",
-        json!([version.at("/major"), version.at("/minor")]),
-    )
-    .await;
+    t.note("version", json!([version.at("/major"), version.at("/minor")]))
+        .await;
     Ok(())
 }

@@ -7,40 +7,19 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, with};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("garbage/a-child-goes-with-its-owner", |t| {
-        Box::pin(child(t))
-    })
-    .with_controllers(),
-    Case::new("garbage/an-owner-that-never-was", |t| {
-        Box::pin(never_was(t))
-    })
-    .with_controllers(),
-    Case::new("garbage/an-owner-with-another-uid", |t| {
-        Box::pin(other_uid(t))
-    })
-    .with_controllers(),
-    Case::new("garbage/an-owner-in-another-namespace", |t| {
-        Box::pin(elsewhere(t))
-    })
-    .with_controllers(),
+    Case::new("garbage/a-child-goes-with-its-owner", |t| Box::pin(child(t))).with_controllers(),
+    Case::new("garbage/an-owner-that-never-was", |t| Box::pin(never_was(t))).with_controllers(),
+    Case::new("garbage/an-owner-with-another-uid", |t| Box::pin(other_uid(t))).with_controllers(),
+    Case::new("garbage/an-owner-in-another-namespace", |t| Box::pin(elsewhere(t))).with_controllers(),
     Case::new("garbage/one-of-two-owners", |t| Box::pin(one_of_two(t))).with_controllers(),
     Case::new("garbage/orphans-stay", |t| Box::pin(orphans(t))).with_controllers(),
-    Case::new("garbage/foreground-waits-for-children", |t| {
-        Box::pin(foreground(t))
-    })
-    .with_controllers(),
-    Case::new("garbage/grandchildren-go-too", |t| {
-        Box::pin(grandchildren(t))
-    })
-    .with_controllers(),
-    Case::new("garbage/custom-resources-own-and-are-owned", |t| {
-        Box::pin(custom(t))
-    })
-    .with_controllers(),
+    Case::new("garbage/foreground-waits-for-children", |t| Box::pin(foreground(t))).with_controllers(),
+    Case::new("garbage/grandchildren-go-too", |t| Box::pin(grandchildren(t))).with_controllers(),
+    Case::new("garbage/custom-resources-own-and-are-owned", |t| Box::pin(custom(t))).with_controllers(),
     Case::new("garbage/a-namespace-is-emptied", |t| Box::pin(namespace(t))).with_controllers(),
     Case::new("garbage/a-namespace-waits-for-finalizers", |t| {
         Box::pin(held_namespace(t))
@@ -63,13 +42,13 @@ fn reference(owner: &Answer, block: bool) -> Value {
     })
 }
 
-async fn made(t: &Trial, name: &str, metadata: Value) -> Result<Answer> {
+async fn made(t: &CaseRun, name: &str, metadata: Value) -> Result<Answer> {
     let body = with(&config_map(name, json!({})), metadata);
     t.create(&t.core("configmaps"), &body).await?.code(201)
 }
 
 /// Waits until `path` answers 404. The real collector looks for new kinds every 30 seconds.
-async fn gone(t: &Trial, path: &str) -> Result<()> {
+async fn gone(t: &CaseRun, path: &str) -> Result<()> {
     for _ in 0..1800 {
         if t.quiet("GET", path, &[], "").await?.code == 404 {
             return Ok(());
@@ -81,7 +60,7 @@ async fn gone(t: &Trial, path: &str) -> Result<()> {
 
 /// Deletes an object with no owner and waits for another's end: by then the collector has seen
 /// everything before it.
-async fn stays(t: &Trial, path: &str) -> Result<Answer> {
+async fn stays(t: &CaseRun, path: &str) -> Result<Answer> {
     let owner = made(t, "marker", json!({})).await?;
     made(t, "marked", owned_by(&owner, false)).await?;
     t.delete(&t.core("configmaps/marker")).await?.code(200)?;
@@ -89,68 +68,48 @@ async fn stays(t: &Trial, path: &str) -> Result<Answer> {
     t.get(path).await?.code(200)
 }
 
-async fn child(t: &Trial) -> Result<()> {
+async fn child(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     made(t, "child", owned_by(&owner, false)).await?;
     t.delete(&t.core("configmaps/owner")).await?.code(200)?;
     gone(t, &t.core("configmaps/child")).await
 }
 
-async fn never_was(t: &Trial) -> Result<()> {
+async fn never_was(t: &CaseRun) -> Result<()> {
     let uid = "11111111-2222-4333-8444-555555555555";
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": uid });
-    made(
-        t,
-        "child",
-        json!({ "metadata": { "ownerReferences": [owner] } }),
-    )
-    .await?;
+    made(t, "child", json!({ "metadata": { "ownerReferences": [owner] } })).await?;
     gone(t, &t.core("configmaps/child")).await
 }
 
-async fn other_uid(t: &Trial) -> Result<()> {
+async fn other_uid(t: &CaseRun) -> Result<()> {
     made(t, "owner", json!({})).await?;
     let uid = "11111111-2222-4333-8444-555555555555";
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid });
-    made(
-        t,
-        "child",
-        json!({ "metadata": { "ownerReferences": [owner] } }),
-    )
-    .await?;
+    made(t, "child", json!({ "metadata": { "ownerReferences": [owner] } })).await?;
     gone(t, &t.core("configmaps/child")).await?;
     t.get(&t.core("configmaps/owner")).await?.code(200)?;
     Ok(())
 }
 
-async fn elsewhere(t: &Trial) -> Result<()> {
+async fn elsewhere(t: &CaseRun) -> Result<()> {
     let path = "/api/v1/namespaces/default/configmaps";
     let owner = config_map(&t.namespace, json!({}));
     let owner = t.create(path, &owner).await?.code(201)?;
     made(t, "child", owned_by(&owner, false)).await?;
     gone(t, &t.core("configmaps/child")).await?;
-    t.delete(&format!("{path}/{}", t.namespace))
-        .await?
-        .code(200)?;
+    t.delete(&format!("{path}/{}", t.namespace)).await?.code(200)?;
     Ok(())
 }
 
-async fn one_of_two(t: &Trial) -> Result<()> {
+async fn one_of_two(t: &CaseRun) -> Result<()> {
     let one = made(t, "one", json!({})).await?;
     let two = made(t, "two", json!({})).await?;
     let owners = json!([reference(&one, false), reference(&two, false)]);
-    made(
-        t,
-        "child",
-        json!({ "metadata": { "ownerReferences": owners } }),
-    )
-    .await?;
+    made(t, "child", json!({ "metadata": { "ownerReferences": owners } })).await?;
     t.delete(&t.core("configmaps/one")).await?.code(200)?;
     for _ in 0..1800 {
-        let child = t
-            .quiet("GET", &t.core("configmaps/child"), &[], "")
-            .await?
-            .code(200)?;
+        let child = t.quiet("GET", &t.core("configmaps/child"), &[], "").await?.code(200)?;
         let left = child.at("/metadata/ownerReferences");
         if left.as_array().is_some_and(|left| left.len() == 1) {
             ensure!(left[0]["uid"] == json!(two.uid()), "{left}");
@@ -161,32 +120,25 @@ async fn one_of_two(t: &Trial) -> Result<()> {
     bail!("the reference to the absent owner is still there")
 }
 
-async fn orphans(t: &Trial) -> Result<()> {
+async fn orphans(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     made(t, "child", owned_by(&owner, false)).await?;
     let orphan = json!({ "propagationPolicy": "Orphan" });
-    t.delete_with(&t.core("configmaps/owner"), &orphan)
-        .await?
-        .code(200)?;
+    t.delete_with(&t.core("configmaps/owner"), &orphan).await?.code(200)?;
     gone(t, &t.core("configmaps/owner")).await?;
     let child = t.get(&t.core("configmaps/child")).await?.code(200)?;
     child.lacks("/metadata/ownerReferences")?;
     Ok(())
 }
 
-async fn foreground(t: &Trial) -> Result<()> {
+async fn foreground(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     made(t, "child", with(&owned_by(&owner, true), hold)).await?;
     let options = json!({ "propagationPolicy": "Foreground" });
-    t.delete_with(&t.core("configmaps/owner"), &options)
-        .await?
-        .code(200)?;
+    t.delete_with(&t.core("configmaps/owner"), &options).await?.code(200)?;
     for _ in 0..1800 {
-        let child = t
-            .quiet("GET", &t.core("configmaps/child"), &[], "")
-            .await?
-            .code(200)?;
+        let child = t.quiet("GET", &t.core("configmaps/child"), &[], "").await?.code(200)?;
         if !child.at("/metadata/deletionTimestamp").is_null() {
             break;
         }
@@ -197,7 +149,7 @@ async fn foreground(t: &Trial) -> Result<()> {
     t.quiet(
         "PATCH",
         &t.core("configmaps/child"),
-        &[("content-type", crate::trial::MERGE)],
+        &[("content-type", crate::case_run::MERGE)],
         release.to_string(),
     )
     .await?
@@ -205,7 +157,7 @@ async fn foreground(t: &Trial) -> Result<()> {
     gone(t, &t.core("configmaps/owner")).await
 }
 
-async fn grandchildren(t: &Trial) -> Result<()> {
+async fn grandchildren(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     let child = made(t, "child", owned_by(&owner, false)).await?;
     made(t, "grandchild", owned_by(&child, false)).await?;
@@ -213,14 +165,11 @@ async fn grandchildren(t: &Trial) -> Result<()> {
     gone(t, &t.core("configmaps/grandchild")).await
 }
 
-async fn custom(t: &Trial) -> Result<()> {
+async fn custom(t: &CaseRun) -> Result<()> {
     let owner = t.new_widget("owner", json!({})).await?;
     made(t, "child", owned_by(&owner, false)).await?;
     let map = made(t, "map", json!({})).await?;
-    let body = with(
-        &crate::verbs::widget("child", json!({})),
-        owned_by(&map, false),
-    );
+    let body = with(&crate::verbs::widget("child", json!({})), owned_by(&map, false));
     t.create(&t.widgets(), &body).await?.code(201)?;
     t.delete(&t.widget("owner")).await?.code(200)?;
     gone(t, &t.core("configmaps/child")).await?;
@@ -228,18 +177,15 @@ async fn custom(t: &Trial) -> Result<()> {
     gone(t, &t.widget("child")).await
 }
 
-async fn new_namespace(t: &Trial) -> Result<String> {
+async fn new_namespace(t: &CaseRun) -> Result<String> {
     let name = format!("{}-x", &t.namespace[..t.namespace.len().min(50)]);
-    t.create(
-        "/api/v1/namespaces",
-        &json!({ "metadata": { "name": name } }),
-    )
-    .await?
-    .code(201)?;
+    t.create("/api/v1/namespaces", &json!({ "metadata": { "name": name } }))
+        .await?
+        .code(201)?;
     Ok(format!("/api/v1/namespaces/{name}"))
 }
 
-async fn namespace(t: &Trial) -> Result<()> {
+async fn namespace(t: &CaseRun) -> Result<()> {
     let path = new_namespace(t).await?;
     t.create(&format!("{path}/configmaps"), &config_map("a", json!({})))
         .await?
@@ -251,20 +197,16 @@ async fn namespace(t: &Trial) -> Result<()> {
     let marked = t.quiet("DELETE", &path, &[], "").await?.code(200)?;
     marked.has("/status/phase", "Terminating")?;
     gone(t, &path).await?;
-    t.get(&format!("{path}/configmaps"))
-        .await?
-        .has("/items", json!([]))?;
+    t.get(&format!("{path}/configmaps")).await?.has("/items", json!([]))?;
     t.get(&widgets).await?.has("/items", json!([]))?;
     Ok(())
 }
 
-async fn held_namespace(t: &Trial) -> Result<()> {
+async fn held_namespace(t: &CaseRun) -> Result<()> {
     let path = new_namespace(t).await?;
     let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     let body = with(&config_map("a", json!({})), hold);
-    t.create(&format!("{path}/configmaps"), &body)
-        .await?
-        .code(201)?;
+    t.create(&format!("{path}/configmaps"), &body).await?.code(201)?;
     t.quiet("DELETE", &path, &[], "").await?.code(200)?;
     let one = format!("{path}/configmaps/a");
     for _ in 0..1800 {
@@ -277,24 +219,17 @@ async fn held_namespace(t: &Trial) -> Result<()> {
     let namespace = t.quiet("GET", &path, &[], "").await?.code(200)?;
     namespace.has("/status/phase", "Terminating")?;
     let release = json!({ "metadata": { "finalizers": null } }).to_string();
-    t.quiet(
-        "PATCH",
-        &one,
-        &[("content-type", crate::trial::MERGE)],
-        release,
-    )
-    .await?
-    .code(200)?;
+    t.quiet("PATCH", &one, &[("content-type", crate::case_run::MERGE)], release)
+        .await?
+        .code(200)?;
     gone(t, &path).await
 }
 
-async fn terminating(t: &Trial) -> Result<()> {
+async fn terminating(t: &CaseRun) -> Result<()> {
     let path = new_namespace(t).await?;
     let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     let body = with(&config_map("a", json!({})), hold);
-    t.create(&format!("{path}/configmaps"), &body)
-        .await?
-        .code(201)?;
+    t.create(&format!("{path}/configmaps"), &body).await?.code(201)?;
     t.quiet("DELETE", &path, &[], "").await?.code(200)?;
     let refused = t
         .create(&format!("{path}/configmaps"), &config_map("b", json!({})))
@@ -307,13 +242,8 @@ async fn terminating(t: &Trial) -> Result<()> {
     );
     let release = json!({ "metadata": { "finalizers": null } }).to_string();
     let one = format!("{path}/configmaps/a");
-    t.quiet(
-        "PATCH",
-        &one,
-        &[("content-type", crate::trial::MERGE)],
-        release,
-    )
-    .await?
-    .code(200)?;
+    t.quiet("PATCH", &one, &[("content-type", crate::case_run::MERGE)], release)
+        .await?
+        .code(200)?;
     gone(t, &path).await
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -18,42 +18,24 @@ pub(super) const CASES: &[Case] = &[
     }),
     Case::new("kinds/a-secret-takes-string-data", |t| Box::pin(secret(t))),
     Case::new("kinds/an-immutable-config-map", |t| Box::pin(immutable(t))),
-    Case::new("kinds/a-config-map-key-is-checked", |t| {
-        Box::pin(config_map_keys(t))
-    }),
-    Case::new("kinds/a-namespace-is-active-and-finalized", |t| {
-        Box::pin(namespace(t))
-    }),
+    Case::new("kinds/a-config-map-key-is-checked", |t| Box::pin(config_map_keys(t))),
+    Case::new("kinds/a-namespace-is-active-and-finalized", |t| Box::pin(namespace(t))),
     Case::new("kinds/a-node-status-is-its-own", |t| Box::pin(node(t))),
     Case::new("kinds/a-pod-spec-cannot-change", |t| Box::pin(pod(t))),
-    Case::new("kinds/a-deployment-selector-must-match", |t| {
-        Box::pin(deployment(t))
-    }),
+    Case::new("kinds/a-deployment-selector-must-match", |t| Box::pin(deployment(t))),
     Case::new("kinds/a-deployment-has-a-generation", |t| {
         Box::pin(deployment_generation(t))
     }),
     Case::new("kinds/a-service-gets-an-address", |t| Box::pin(service(t))),
-    Case::new("kinds/a-bad-service-is-invalid", |t| {
-        Box::pin(bad_service(t))
-    }),
-    Case::new("kinds/an-endpoint-slice-address-type-is-fixed", |t| {
-        Box::pin(slice(t))
-    }),
-    Case::new("kinds/events-of-both-groups-are-one", |t| {
-        Box::pin(events(t))
-    }),
-    Case::new("kinds/a-role-reference-cannot-change", |t| {
-        Box::pin(role_reference(t))
-    }),
-    Case::new("kinds/a-disruption-budget-takes-one-limit", |t| {
-        Box::pin(budget(t))
-    }),
-    Case::new("kinds/a-network-policy-is-checked", |t| {
-        Box::pin(network_policy(t))
-    }),
+    Case::new("kinds/a-bad-service-is-invalid", |t| Box::pin(bad_service(t))),
+    Case::new("kinds/an-endpoint-slice-address-type-is-fixed", |t| Box::pin(slice(t))),
+    Case::new("kinds/events-of-both-groups-are-one", |t| Box::pin(events(t))),
+    Case::new("kinds/a-role-reference-cannot-change", |t| Box::pin(role_reference(t))),
+    Case::new("kinds/a-disruption-budget-takes-one-limit", |t| Box::pin(budget(t))),
+    Case::new("kinds/a-network-policy-is-checked", |t| Box::pin(network_policy(t))),
 ];
 
-async fn defaulted(t: &Trial) -> Result<()> {
+async fn defaulted(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         t.create(&path, &object).await?.code(201)?;
     }
@@ -61,23 +43,17 @@ async fn defaulted(t: &Trial) -> Result<()> {
 }
 
 fn named(path: &str, object: &Value) -> String {
-    format!(
-        "{path}/{}",
-        object["metadata"]["name"].as_str().unwrap_or_default()
-    )
+    format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-async fn life(t: &Trial) -> Result<()> {
+async fn life(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         let one = named(&path, &object);
         let made = t.create(&path, &object).await?.code(201)?;
         t.get(&one).await?.code(200)?.has("", made.body.clone())?;
         let label = json!({ "metadata": { "labels": { "a": "b" } } });
         let patched = t.merge(&one, &label).await?.code(200)?;
-        let again = with(
-            &patched.body,
-            json!({ "metadata": { "labels": { "a": "c" } } }),
-        );
+        let again = with(&patched.body, json!({ "metadata": { "labels": { "a": "c" } } }));
         t.put(&one, &again).await?.code(200)?;
         t.put(&one, &again).await?.refused(409, "Conflict")?;
         t.delete_with(&one, &json!({ "gracePeriodSeconds": 0 }))
@@ -88,7 +64,7 @@ async fn life(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn applied(t: &Trial) -> Result<()> {
+async fn applied(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         let one = named(&path, &object);
         t.apply(&one, "one", &object).await?.code(201)?;
@@ -102,7 +78,7 @@ async fn applied(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_fields(t: &Trial) -> Result<()> {
+async fn unknown_fields(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a", "unheard": 1 }, "data": { "k": "v" }, "extra": { "deep": true },
     });
@@ -123,7 +99,7 @@ async fn unknown_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn secret(t: &Trial) -> Result<()> {
+async fn secret(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a" }, "data": { "a": "YQ==" }, "stringData": { "b": "text", "a": "over" },
     });
@@ -132,16 +108,14 @@ async fn secret(t: &Trial) -> Result<()> {
         .has("/data/a", "b3Zlcg==")?
         .lacks("/stringData")?;
     let typed = json!({ "type": "kubernetes.io/tls", "metadata": { "name": "b" } });
-    t.create(&t.core("secrets"), &typed)
-        .await?
-        .refused(422, "Invalid")?;
+    t.create(&t.core("secrets"), &typed).await?.refused(422, "Invalid")?;
     t.merge(&t.core("secrets/a"), &json!({ "type": "other" }))
         .await?
         .refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn immutable(t: &Trial) -> Result<()> {
+async fn immutable(t: &CaseRun) -> Result<()> {
     let body = json!({ "metadata": { "name": "a" }, "immutable": true, "data": { "k": "v" } });
     t.create(&t.core("configmaps"), &body).await?.code(201)?;
     let path = t.core("configmaps/a");
@@ -157,66 +131,46 @@ async fn immutable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn config_map_keys(t: &Trial) -> Result<()> {
-    for data in [
-        json!({ "a b": "x" }),
-        json!({ "..": "x" }),
-        json!({ "": "x" }),
-    ] {
+async fn config_map_keys(t: &CaseRun) -> Result<()> {
+    for data in [json!({ "a b": "x" }), json!({ "..": "x" }), json!({ "": "x" })] {
         let body = json!({ "metadata": { "name": "a" }, "data": data });
-        t.create(&t.core("configmaps"), &body)
-            .await?
-            .refused(422, "Invalid")?;
+        t.create(&t.core("configmaps"), &body).await?.refused(422, "Invalid")?;
     }
-    let both =
-        json!({ "metadata": { "name": "a" }, "data": { "k": "x" }, "binaryData": { "k": "eA==" } });
-    t.create(&t.core("configmaps"), &both)
-        .await?
-        .refused(422, "Invalid")?;
+    let both = json!({ "metadata": { "name": "a" }, "data": { "k": "x" }, "binaryData": { "k": "eA==" } });
+    t.create(&t.core("configmaps"), &both).await?.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn namespace(t: &Trial) -> Result<()> {
+async fn namespace(t: &CaseRun) -> Result<()> {
     let name = format!("{}-x", t.namespace);
     let made = t
-        .create(
-            "/api/v1/namespaces",
-            &json!({ "metadata": { "name": name } }),
-        )
+        .create("/api/v1/namespaces", &json!({ "metadata": { "name": name } }))
         .await?;
     let made = made.code(201)?.has("/status/phase", "Active")?;
     let made = made.has("/spec/finalizers", json!(["kubernetes"]))?;
-    made.has(
-        "/metadata/labels",
-        json!({ "kubernetes.io/metadata.name": name }),
-    )?;
+    made.has("/metadata/labels", json!({ "kubernetes.io/metadata.name": name }))?;
     let bad = json!({ "metadata": { "name": "has.dot" } });
-    t.create("/api/v1/namespaces", &bad)
-        .await?
-        .refused(422, "Invalid")?;
+    t.create("/api/v1/namespaces", &bad).await?.refused(422, "Invalid")?;
     t.delete("/api/v1/namespaces/default")
         .await?
         .refused(403, "Forbidden")?;
     Ok(())
 }
 
-async fn node(t: &Trial) -> Result<()> {
+async fn node(t: &CaseRun) -> Result<()> {
     let name = t.namespace.clone();
     let path = format!("/api/v1/nodes/{name}");
     let body = json!({ "metadata": { "name": name }, "status": { "phase": "Running" } });
     t.create("/api/v1/nodes", &body).await?.code(201)?;
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     t.merge(&path, &ready).await?.code(200)?;
-    let set = t
-        .merge(&format!("{path}/status"), &ready)
-        .await?
-        .code(200)?;
+    let set = t.merge(&format!("{path}/status"), &ready).await?.code(200)?;
     set.has("/status/conditions/0/type", "Ready")?;
     t.delete(&path).await?.code(200)?;
     Ok(())
 }
 
-async fn pod(t: &Trial) -> Result<()> {
+async fn pod(t: &CaseRun) -> Result<()> {
     let containers = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
     let body = json!({ "metadata": { "name": "a" }, "spec": { "containers": containers } });
     t.create(&t.core("pods"), &body)
@@ -228,15 +182,10 @@ async fn pod(t: &Trial) -> Result<()> {
         .await?
         .refused(422, "Invalid")?;
     let running = json!({ "status": { "phase": "Running", "podIP": "192.0.2.1" } });
-    t.merge(&format!("{path}/status"), &running)
+    t.merge(&format!("{path}/status"), &running).await?.code(200)?;
+    t.create(&t.core("pods"), &json!({ "metadata": { "name": "b" }, "spec": {} }))
         .await?
-        .code(200)?;
-    t.create(
-        &t.core("pods"),
-        &json!({ "metadata": { "name": "b" }, "spec": {} }),
-    )
-    .await?
-    .refused(422, "Invalid")?;
+        .refused(422, "Invalid")?;
     Ok(())
 }
 
@@ -253,14 +202,12 @@ fn workload(labels: &Value) -> Value {
     })
 }
 
-async fn deployment(t: &Trial) -> Result<()> {
+async fn deployment(t: &CaseRun) -> Result<()> {
     let path = t.api("apps/v1", "deployments");
     t.create(&path, &workload(&json!({ "app": "other" })))
         .await?
         .refused(422, "Invalid")?;
-    t.create(&path, &workload(&json!({ "app": "a" })))
-        .await?
-        .code(201)?;
+    t.create(&path, &workload(&json!({ "app": "a" }))).await?.code(201)?;
     let selector = json!({ "spec": { "selector": { "matchLabels": { "more": "b" } } } });
     t.merge(&format!("{path}/a"), &selector)
         .await?
@@ -268,35 +215,26 @@ async fn deployment(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deployment_generation(t: &Trial) -> Result<()> {
+async fn deployment_generation(t: &CaseRun) -> Result<()> {
     let path = t.api("apps/v1", "deployments");
-    let made = t
-        .create(&path, &workload(&json!({ "app": "a" })))
-        .await?
-        .code(201)?;
+    let made = t.create(&path, &workload(&json!({ "app": "a" }))).await?.code(201)?;
     made.has("/metadata/generation", 1)?;
     let one = format!("{path}/a");
     t.merge(&one, &json!({ "spec": { "replicas": 3 } }))
         .await?
         .has("/metadata/generation", 2)?;
     let label = json!({ "metadata": { "labels": { "a": "b" } } });
-    t.merge(&one, &label)
-        .await?
-        .has("/metadata/generation", 2)?;
+    t.merge(&one, &label).await?.has("/metadata/generation", 2)?;
     let status = json!({ "status": { "replicas": 3, "observedGeneration": 2 } });
-    let set = t
-        .merge(&format!("{one}/status"), &status)
-        .await?
-        .code(200)?;
-    set.has("/status/replicas", 3)?
-        .has("/metadata/generation", 2)?;
+    let set = t.merge(&format!("{one}/status"), &status).await?.code(200)?;
+    set.has("/status/replicas", 3)?.has("/metadata/generation", 2)?;
     t.merge(&one, &json!({ "status": { "replicas": 9 } }))
         .await?
         .has("/status/replicas", 3)?;
     Ok(())
 }
 
-async fn service(t: &Trial) -> Result<()> {
+async fn service(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a" }, "spec": { "selector": { "app": "a" }, "ports": [{ "port": 80 }] },
     });
@@ -320,7 +258,7 @@ async fn service(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_service(t: &Trial) -> Result<()> {
+async fn bad_service(t: &CaseRun) -> Result<()> {
     let wrong = [
         json!({ "ports": [] }),
         json!({ "ports": [{ "port": 0 }] }),
@@ -330,14 +268,12 @@ async fn bad_service(t: &Trial) -> Result<()> {
     ];
     for spec in wrong {
         let body = json!({ "metadata": { "name": "a" }, "spec": spec });
-        t.create(&t.core("services"), &body)
-            .await?
-            .refused(422, "Invalid")?;
+        t.create(&t.core("services"), &body).await?.refused(422, "Invalid")?;
     }
     Ok(())
 }
 
-async fn slice(t: &Trial) -> Result<()> {
+async fn slice(t: &CaseRun) -> Result<()> {
     let path = t.api("discovery.k8s.io/v1", "endpointslices");
     let body = json!({
         "metadata": { "name": "a" }, "addressType": "IPv4",
@@ -353,7 +289,7 @@ async fn slice(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn events(t: &Trial) -> Result<()> {
+async fn events(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a" }, "reason": "Tested", "type": "Normal", "action": "Test",
         "eventTime": "2026-01-02T03:04:05.000000Z", "note": "a note",
@@ -362,11 +298,7 @@ async fn events(t: &Trial) -> Result<()> {
     });
     let path = t.api("events.k8s.io/v1", "events");
     let made = t.create(&path, &body).await?.code(201)?;
-    let core = t
-        .get(&t.core("events/a"))
-        .await?
-        .code(200)?
-        .has("/message", "a note")?;
+    let core = t.get(&t.core("events/a")).await?.code(200)?.has("/message", "a note")?;
     ensure!(core.uid() == made.uid(), "two events");
     core.has("/involvedObject/name", "x")?;
     let old = json!({
@@ -374,14 +306,11 @@ async fn events(t: &Trial) -> Result<()> {
         "involvedObject": { "kind": "ConfigMap", "namespace": t.namespace, "name": "x" },
     });
     t.create(&t.core("events"), &old).await?.code(201)?;
-    t.get(&format!("{path}/b"))
-        .await?
-        .code(200)?
-        .has("/note", "old")?;
+    t.get(&format!("{path}/b")).await?.code(200)?.has("/note", "old")?;
     Ok(())
 }
 
-async fn role_reference(t: &Trial) -> Result<()> {
+async fn role_reference(t: &CaseRun) -> Result<()> {
     let path = t.api("rbac.authorization.k8s.io/v1", "rolebindings");
     let body = json!({
         "metadata": { "name": "a" },
@@ -390,9 +319,7 @@ async fn role_reference(t: &Trial) -> Result<()> {
     });
     t.create(&path, &body).await?.code(201)?;
     let other = json!({ "roleRef": { "name": "other" } });
-    t.merge(&format!("{path}/a"), &other)
-        .await?
-        .refused(422, "Invalid")?;
+    t.merge(&format!("{path}/a"), &other).await?.refused(422, "Invalid")?;
     let bad = with(
         &body,
         json!({ "metadata": { "name": "b" }, "roleRef": { "kind": "Nonsense" } }),
@@ -401,17 +328,16 @@ async fn role_reference(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn budget(t: &Trial) -> Result<()> {
+async fn budget(t: &CaseRun) -> Result<()> {
     let path = t.api("policy/v1", "poddisruptionbudgets");
-    let both =
-        json!({ "metadata": { "name": "a" }, "spec": { "minAvailable": 1, "maxUnavailable": 1 } });
+    let both = json!({ "metadata": { "name": "a" }, "spec": { "minAvailable": 1, "maxUnavailable": 1 } });
     t.create(&path, &both).await?.refused(422, "Invalid")?;
     let percent = json!({ "metadata": { "name": "a" }, "spec": { "minAvailable": "150%" } });
     t.create(&path, &percent).await?.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn network_policy(t: &Trial) -> Result<()> {
+async fn network_policy(t: &CaseRun) -> Result<()> {
     let path = t.api("networking.k8s.io/v1", "networkpolicies");
     let block = |cidr: &str| {
         json!({
@@ -419,9 +345,7 @@ async fn network_policy(t: &Trial) -> Result<()> {
             "spec": { "podSelector": {}, "ingress": [{ "from": [{ "ipBlock": { "cidr": cidr } }] }] },
         })
     };
-    t.create(&path, &block("nonsense"))
-        .await?
-        .refused(422, "Invalid")?;
+    t.create(&path, &block("nonsense")).await?.refused(422, "Invalid")?;
     t.create(&path, &block("192.0.2.0/24")).await?.code(201)?;
     Ok(())
 }

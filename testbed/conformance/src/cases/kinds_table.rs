@@ -9,31 +9,21 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("kinds-table/core", |t| Box::pin(group(t, "v1"))),
     Case::new("kinds-table/apps", |t| Box::pin(group(t, "apps/v1"))),
     Case::new("kinds-table/batch", |t| Box::pin(group(t, "batch/v1"))),
-    Case::new("kinds-table/autoscaling-v1", |t| {
-        Box::pin(group(t, "autoscaling/v1"))
-    }),
-    Case::new("kinds-table/autoscaling-v2", |t| {
-        Box::pin(group(t, "autoscaling/v2"))
-    }),
-    Case::new("kinds-table/networking", |t| {
-        Box::pin(group(t, "networking.k8s.io/v1"))
-    }),
-    Case::new("kinds-table/storage", |t| {
-        Box::pin(group(t, "storage.k8s.io/v1"))
-    }),
+    Case::new("kinds-table/autoscaling-v1", |t| Box::pin(group(t, "autoscaling/v1"))),
+    Case::new("kinds-table/autoscaling-v2", |t| Box::pin(group(t, "autoscaling/v2"))),
+    Case::new("kinds-table/networking", |t| Box::pin(group(t, "networking.k8s.io/v1"))),
+    Case::new("kinds-table/storage", |t| Box::pin(group(t, "storage.k8s.io/v1"))),
     Case::new("kinds-table/admission", |t| {
         Box::pin(group(t, "admissionregistration.k8s.io/v1"))
     }),
-    Case::new("kinds-table/scheduling", |t| {
-        Box::pin(group(t, "scheduling.k8s.io/v1"))
-    }),
+    Case::new("kinds-table/scheduling", |t| Box::pin(group(t, "scheduling.k8s.io/v1"))),
     Case::new("kinds-table/node", |t| Box::pin(group(t, "node.k8s.io/v1"))),
     Case::new("kinds-table/registration", |t| {
         Box::pin(group(t, "apiregistration.k8s.io/v1"))
@@ -44,9 +34,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("kinds-table/flow-control", |t| {
         Box::pin(group(t, "flowcontrol.apiserver.k8s.io/v1"))
     }),
-    Case::new("kinds-table/resource", |t| {
-        Box::pin(group(t, "resource.k8s.io/v1"))
-    }),
+    Case::new("kinds-table/resource", |t| Box::pin(group(t, "resource.k8s.io/v1"))),
 ];
 
 /// One kind of the table.
@@ -81,7 +69,7 @@ fn rows(group_version: &str) -> Result<Vec<(String, Row)>> {
     Ok(found)
 }
 
-async fn group(t: &Trial, group_version: &str) -> Result<()> {
+async fn group(t: &CaseRun, group_version: &str) -> Result<()> {
     for (plural, row) in rows(group_version)? {
         let root = if group_version == "v1" { "api" } else { "apis" };
         let place = match row.cluster {
@@ -98,7 +86,7 @@ fn named(body: &Value, name: &str) -> Value {
     with(&json!({ "metadata": { "name": name } }), body.clone())
 }
 
-async fn kind(t: &Trial, path: &str, plural: &str, row: &Row) -> Result<()> {
+async fn kind(t: &CaseRun, path: &str, plural: &str, row: &Row) -> Result<()> {
     let mut names = Vec::new();
     for (index, body) in row.good.iter().enumerate() {
         let body = named(body, &format!("{plural}-good-{index}"));
@@ -108,10 +96,7 @@ async fn kind(t: &Trial, path: &str, plural: &str, row: &Row) -> Result<()> {
     let seed = row.seed.as_ref().or(row.good.first());
     let seed = seed.cloned().unwrap_or_else(|| json!({}));
     for (index, patch) in row.bad.iter().enumerate() {
-        let body = with(
-            &named(&seed, &format!("{plural}-bad-{index}")),
-            patch.clone(),
-        );
+        let body = with(&named(&seed, &format!("{plural}-bad-{index}")), patch.clone());
         let answer = t.create(path, &body).await?;
         if answer.code == 201 {
             // Some look worse than they are; which is for the real server to say.

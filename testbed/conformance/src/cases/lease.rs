@@ -4,25 +4,17 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("lease/times-have-six-digits", |t| Box::pin(six_digits(t))),
-    Case::new("lease/times-of-other-precision", |t| {
-        Box::pin(other_precision(t))
-    }),
+    Case::new("lease/times-of-other-precision", |t| Box::pin(other_precision(t))),
     Case::new("lease/durations-are-positive", |t| Box::pin(durations(t))),
     Case::new("lease/compare-and-swap", |t| Box::pin(compare_and_swap(t))),
-    Case::new("lease/the-server-enforces-nothing", |t| {
-        Box::pin(nothing_enforced(t))
-    }),
-    Case::new("lease/transitions-cannot-be-negative", |t| {
-        Box::pin(transitions(t))
-    }),
-    Case::new("lease/apply-by-two-holders-conflicts", |t| {
-        Box::pin(two_holders(t))
-    }),
+    Case::new("lease/the-server-enforces-nothing", |t| Box::pin(nothing_enforced(t))),
+    Case::new("lease/transitions-cannot-be-negative", |t| Box::pin(transitions(t))),
+    Case::new("lease/apply-by-two-holders-conflicts", |t| Box::pin(two_holders(t))),
 ];
 
 fn lease(spec: &Value) -> Value {
@@ -32,11 +24,11 @@ fn lease(spec: &Value) -> Value {
     })
 }
 
-fn leases(t: &Trial) -> String {
+fn leases(t: &CaseRun) -> String {
     t.api("coordination.k8s.io/v1", "leases")
 }
 
-async fn six_digits(t: &Trial) -> Result<()> {
+async fn six_digits(t: &CaseRun) -> Result<()> {
     let spec = json!({
         "holderIdentity": "me", "leaseDurationSeconds": 15,
         "acquireTime": "2026-01-02T03:04:05.000000Z", "renewTime": "2026-01-02T03:04:05.123456Z",
@@ -47,7 +39,7 @@ async fn six_digits(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_precision(t: &Trial) -> Result<()> {
+async fn other_precision(t: &CaseRun) -> Result<()> {
     for time in [
         "2026-01-02T03:04:05Z",
         "2026-01-02T03:04:05.123Z",
@@ -57,35 +49,26 @@ async fn other_precision(t: &Trial) -> Result<()> {
         "",
     ] {
         let path = format!("{}?dryRun=All", leases(t));
-        t.create(&path, &lease(&json!({ "renewTime": time })))
-            .await?;
+        t.create(&path, &lease(&json!({ "renewTime": time }))).await?;
     }
     let refused = t
-        .create(
-            &leases(t),
-            &lease(&json!({ "renewTime": "2026-01-02T03:04:05Z" })),
-        )
+        .create(&leases(t), &lease(&json!({ "renewTime": "2026-01-02T03:04:05Z" })))
         .await?;
     refused.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn durations(t: &Trial) -> Result<()> {
+async fn durations(t: &CaseRun) -> Result<()> {
     for seconds in [0, -1] {
         let refused = t
-            .create(
-                &leases(t),
-                &lease(&json!({ "leaseDurationSeconds": seconds })),
-            )
+            .create(&leases(t), &lease(&json!({ "leaseDurationSeconds": seconds })))
             .await?;
-        refused
-            .refused(422, "Invalid")?
-            .says("must be greater than 0")?;
+        refused.refused(422, "Invalid")?.says("must be greater than 0")?;
     }
     Ok(())
 }
 
-async fn compare_and_swap(t: &Trial) -> Result<()> {
+async fn compare_and_swap(t: &CaseRun) -> Result<()> {
     let made = t
         .create(&leases(t), &lease(&json!({ "holderIdentity": "one" })))
         .await?
@@ -99,7 +82,7 @@ async fn compare_and_swap(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_enforced(t: &Trial) -> Result<()> {
+async fn nothing_enforced(t: &CaseRun) -> Result<()> {
     let old = json!({
         "holderIdentity": "one", "leaseDurationSeconds": 1, "leaseTransitions": 5,
         "renewTime": "2001-01-01T00:00:00.000000Z",
@@ -112,15 +95,13 @@ async fn nothing_enforced(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn transitions(t: &Trial) -> Result<()> {
-    let refused = t
-        .create(&leases(t), &lease(&json!({ "leaseTransitions": -1 })))
-        .await?;
+async fn transitions(t: &CaseRun) -> Result<()> {
+    let refused = t.create(&leases(t), &lease(&json!({ "leaseTransitions": -1 }))).await?;
     refused.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn two_holders(t: &Trial) -> Result<()> {
+async fn two_holders(t: &CaseRun) -> Result<()> {
     let path = format!("{}/a", leases(t));
     t.apply(&path, "one", &lease(&json!({ "holderIdentity": "one" })))
         .await?
@@ -128,8 +109,6 @@ async fn two_holders(t: &Trial) -> Result<()> {
     let refused = t
         .apply(&path, "two", &lease(&json!({ "holderIdentity": "two" })))
         .await?;
-    refused
-        .refused(409, "Conflict")?
-        .says(".spec.holderIdentity")?;
+    refused.refused(409, "Conflict")?.says(".spec.holderIdentity")?;
     Ok(())
 }

@@ -8,35 +8,21 @@ use tokio::time::Instant;
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("list/is-in-key-order", |t| Box::pin(key_order(t))),
-    Case::new("list/all-namespaces-is-in-key-order", |t| {
-        Box::pin(all_namespaces(t))
-    }),
+    Case::new("list/all-namespaces-is-in-key-order", |t| Box::pin(all_namespaces(t))),
     Case::new("list/of-nothing", |t| Box::pin(nothing(t))),
-    Case::new("list/pages-show-the-first-pages-version", |t| {
-        Box::pin(pages(t))
-    }),
-    Case::new("list/a-token-names-version-and-start", |t| {
-        Box::pin(token(t))
-    }),
+    Case::new("list/pages-show-the-first-pages-version", |t| Box::pin(pages(t))),
+    Case::new("list/a-token-names-version-and-start", |t| Box::pin(token(t))),
     Case::new("list/with-a-selector-does-not-count-the-rest", |t| {
         Box::pin(no_remaining(t))
     }),
-    Case::new("list/a-garbage-token-is-refused", |t| {
-        Box::pin(garbage_token(t))
-    }),
-    Case::new("list/an-expired-token-offers-another", |t| {
-        Box::pin(expired_token(t))
-    })
-    .alone(),
-    Case::new("list/at-an-exact-version-that-is-compacted", |t| {
-        Box::pin(compacted(t))
-    })
-    .alone(),
+    Case::new("list/a-garbage-token-is-refused", |t| Box::pin(garbage_token(t))),
+    Case::new("list/an-expired-token-offers-another", |t| Box::pin(expired_token(t))).alone(),
+    Case::new("list/at-an-exact-version-that-is-compacted", |t| Box::pin(compacted(t))).alone(),
     Case::new("list/at-an-exact-version", |t| Box::pin(exact(t))),
     Case::new("list/not-older-than-a-version", |t| Box::pin(not_older(t))),
     Case::new("list/version-zero-is-any-version", |t| Box::pin(zero(t))),
@@ -44,16 +30,10 @@ pub(super) const CASES: &[Case] = &[
         Box::pin(bad_parameters(t))
     }),
     Case::new("list/a-future-version-times-out", |t| Box::pin(future(t))),
-    Case::new("list/get-of-a-future-version-times-out", |t| {
-        Box::pin(get_future(t))
-    }),
-    Case::new("list/items-of-built-in-kinds-have-no-type", |t| {
-        Box::pin(types(t))
-    }),
+    Case::new("list/get-of-a-future-version-times-out", |t| Box::pin(get_future(t))),
+    Case::new("list/items-of-built-in-kinds-have-no-type", |t| Box::pin(types(t))),
     Case::new("list/label-selectors", |t| Box::pin(labels(t))),
-    Case::new("list/bad-label-selectors-are-refused", |t| {
-        Box::pin(bad_labels(t))
-    }),
+    Case::new("list/bad-label-selectors-are-refused", |t| Box::pin(bad_labels(t))),
     Case::new("list/field-selectors", |t| Box::pin(fields(t))),
     Case::new("list/unknown-field-selectors-are-refused", |t| {
         Box::pin(unknown_fields(t))
@@ -64,7 +44,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("list/a-bad-limit", |t| Box::pin(bad_limit(t))),
 ];
 
-async fn key_order(t: &Trial) -> Result<()> {
+async fn key_order(t: &CaseRun) -> Result<()> {
     for name in ["b", "a.b", "c", "a", "a-b", "10", "9"] {
         t.new_widget(name, json!({})).await?;
     }
@@ -78,7 +58,7 @@ async fn key_order(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn all_namespaces(t: &Trial) -> Result<()> {
+async fn all_namespaces(t: &CaseRun) -> Result<()> {
     let label = json!({ "metadata": { "labels": { "trial": t.namespace } } });
     let others = [format!("{}-b", t.namespace), format!("{}-a", t.namespace)];
     for namespace in &others {
@@ -91,20 +71,15 @@ async fn all_namespaces(t: &Trial) -> Result<()> {
     }
     let selector = format!("labelSelector=trial%3D{}", t.namespace);
     let list = t
-        .get(&format!(
-            "/apis/conformance.example.com/v1/widgets?{selector}"
-        ))
+        .get(&format!("/apis/conformance.example.com/v1/widgets?{selector}"))
         .await?;
     let first = list.text("/items/0/metadata/namespace");
     ensure!(first == others[1], "{first}");
     Ok(())
 }
 
-async fn nothing(t: &Trial) -> Result<()> {
-    t.get(&t.widgets())
-        .await?
-        .code(200)?
-        .has("/items", json!([]))?;
+async fn nothing(t: &CaseRun) -> Result<()> {
+    t.get(&t.widgets()).await?.code(200)?.has("/items", json!([]))?;
     t.get(&t.core("configmaps"))
         .await?
         .code(200)?
@@ -112,18 +87,18 @@ async fn nothing(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn some(t: &Trial, count: usize) -> Result<()> {
+async fn some(t: &CaseRun, count: usize) -> Result<()> {
     for n in 0..count {
         t.new_widget(&format!("w{n}"), json!({})).await?;
     }
     Ok(())
 }
 
-async fn page(t: &Trial, query: &str) -> Result<Answer> {
+async fn page(t: &CaseRun, query: &str) -> Result<Answer> {
     t.get(&format!("{}?{query}", t.widgets())).await
 }
 
-async fn next_page(t: &Trial, limit: usize, token: &str) -> Result<Answer> {
+async fn next_page(t: &CaseRun, limit: usize, token: &str) -> Result<Answer> {
     let path = format!("{}?limit={limit}&continue={token}", t.widgets());
     let mut answer = t.quiet("GET", &path, &[], "").await?;
     answer.request = format!("next page of {limit}");
@@ -131,7 +106,7 @@ async fn next_page(t: &Trial, limit: usize, token: &str) -> Result<Answer> {
     Ok(answer)
 }
 
-async fn pages(t: &Trial) -> Result<()> {
+async fn pages(t: &CaseRun) -> Result<()> {
     some(t, 5).await?;
     let first = page(t, "limit=2")
         .await?
@@ -139,14 +114,10 @@ async fn pages(t: &Trial) -> Result<()> {
         .has("/metadata/remainingItemCount", 3)?;
     t.new_widget("w9", json!({})).await?;
     t.delete(&t.widget("w2")).await?.code(200)?;
-    let second = next_page(t, 2, &first.text("/metadata/continue"))
-        .await?
-        .code(200)?;
+    let second = next_page(t, 2, &first.text("/metadata/continue")).await?.code(200)?;
     ensure!(second.names() == ["w2", "w3"], "{:?}", second.names());
     ensure!(second.version()? == first.version()?, "another version");
-    let third = next_page(t, 2, &second.text("/metadata/continue"))
-        .await?
-        .code(200)?;
+    let third = next_page(t, 2, &second.text("/metadata/continue")).await?.code(200)?;
     ensure!(third.names() == ["w4"], "{:?}", third.names());
     third
         .has("/metadata/continue", "")?
@@ -160,7 +131,7 @@ fn decode(token: &str) -> Result<Value> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-async fn token(t: &Trial) -> Result<()> {
+async fn token(t: &CaseRun) -> Result<()> {
     some(t, 2).await?;
     let first = page(t, "limit=1").await?.code(200)?;
     let token = decode(&first.text("/metadata/continue"))?;
@@ -170,25 +141,20 @@ async fn token(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_remaining(t: &Trial) -> Result<()> {
+async fn no_remaining(t: &CaseRun) -> Result<()> {
     for n in 0..3 {
         let label = json!({ "metadata": { "labels": { "a": "b" } } });
-        t.create(
-            &t.widgets(),
-            &with(&widget(&format!("w{n}"), json!({})), label),
-        )
-        .await?
-        .code(201)?;
+        t.create(&t.widgets(), &with(&widget(&format!("w{n}"), json!({})), label))
+            .await?
+            .code(201)?;
     }
     let first = page(t, "limit=1&labelSelector=a%3Db").await?.code(200)?;
     first.lacks("/metadata/remainingItemCount")?;
     Ok(())
 }
 
-async fn garbage_token(t: &Trial) -> Result<()> {
-    page(t, "limit=1&continue=garbage")
-        .await?
-        .refused(400, "BadRequest")?;
+async fn garbage_token(t: &CaseRun) -> Result<()> {
+    page(t, "limit=1&continue=garbage").await?.refused(400, "BadRequest")?;
     let old = BASE64_URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v0","rv":1,"start":"a"}"#);
     page(t, &format!("limit=1&continue={old}"))
         .await?
@@ -200,7 +166,7 @@ async fn garbage_token(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn expired_token(t: &Trial) -> Result<()> {
+async fn expired_token(t: &CaseRun) -> Result<()> {
     some(t, 3).await?;
     let old = r#"{"v":"meta.k8s.io/v1","rv":2,"start":"NS/w0\u0000"}"#.replace("NS", &t.namespace);
     let token = BASE64_URL_SAFE_NO_PAD.encode(old);
@@ -209,15 +175,13 @@ async fn expired_token(t: &Trial) -> Result<()> {
     let expired = next_page(t, 1, &token).await?.refused(410, "Expired")?;
     let fresh = decode(&expired.text("/metadata/continue"))?;
     ensure!(fresh["rv"].as_i64() == Some(-1), "{fresh}");
-    let rest = next_page(t, 5, &expired.text("/metadata/continue"))
-        .await?
-        .code(200)?;
+    let rest = next_page(t, 5, &expired.text("/metadata/continue")).await?.code(200)?;
     ensure!(rest.version()? >= now, "not the present");
     t.note("names", json!(rest.names())).await;
     Ok(())
 }
 
-async fn exact(t: &Trial) -> Result<()> {
+async fn exact(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     let path = format!(
@@ -234,7 +198,7 @@ async fn exact(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn compacted(t: &Trial) -> Result<()> {
+async fn compacted(t: &CaseRun) -> Result<()> {
     some(t, 2).await?;
     let now = t.get(&t.widgets()).await?.version()?;
     t.server.compact(now).await?;
@@ -244,30 +208,20 @@ async fn compacted(t: &Trial) -> Result<()> {
         page(t, &query)
             .await?
             .refused(410, "Expired")?
-            .has(
-                "/message",
-                "The resourceVersion for the provided list is too old.",
-            )?
+            .has("/message", "The resourceVersion for the provided list is too old.")?
             .lacks("/metadata/continue")?;
     }
-    let path = format!(
-        "{}?resourceVersionMatch=Exact&resourceVersion={now}",
-        t.widgets()
-    );
+    let path = format!("{}?resourceVersionMatch=Exact&resourceVersion={now}", t.widgets());
     let list = t.quiet("GET", &path, &[], "").await?.code(200)?;
     ensure!(list.names() == ["w0", "w1"], "{}", list.body);
     Ok(())
 }
 
-async fn not_older(t: &Trial) -> Result<()> {
+async fn not_older(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     for matching in ["&resourceVersionMatch=NotOlderThan", ""] {
-        let path = format!(
-            "{}?resourceVersion={}{matching}",
-            t.widgets(),
-            made.version()?
-        );
+        let path = format!("{}?resourceVersion={}{matching}", t.widgets(), made.version()?);
         let list = t.quiet("GET", &path, &[], "").await?.code(200)?;
         ensure!(list.version()? >= made.version()?, "older");
         ensure!(list.names().contains(&"a".to_owned()), "{:?}", list.names());
@@ -275,7 +229,7 @@ async fn not_older(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn zero(t: &Trial) -> Result<()> {
+async fn zero(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     page(t, "resourceVersion=0").await?.code(200)?;
     page(t, "resourceVersion=0&limit=1").await?.code(200)?;
@@ -285,7 +239,7 @@ async fn zero(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_parameters(t: &Trial) -> Result<()> {
+async fn bad_parameters(t: &CaseRun) -> Result<()> {
     let refused = [
         "resourceVersionMatch=Exact",
         "resourceVersionMatch=NotOlderThan",
@@ -300,7 +254,7 @@ async fn bad_parameters(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn future(t: &Trial) -> Result<()> {
+async fn future(t: &CaseRun) -> Result<()> {
     let started = Instant::now();
     let path = "resourceVersion=999999999&resourceVersionMatch=NotOlderThan";
     let refused = page(t, path).await?.refused(504, "Timeout")?;
@@ -312,14 +266,14 @@ async fn future(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn get_future(t: &Trial) -> Result<()> {
+async fn get_future(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}?resourceVersion=999999999", t.widget("a"));
     t.get(&path).await?.refused(504, "Timeout")?;
     Ok(())
 }
 
-async fn types(t: &Trial) -> Result<()> {
+async fn types(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     t.create(&t.core("configmaps"), &config_map("a", json!({})))
         .await?
@@ -332,17 +286,14 @@ async fn types(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn labels(t: &Trial) -> Result<()> {
+async fn labels(t: &CaseRun) -> Result<()> {
     for (name, tier) in [("a", "front"), ("b", "back"), ("c", "")] {
         let labels = if tier.is_empty() {
             json!({})
         } else {
             json!({ "tier": tier })
         };
-        let body = with(
-            &widget(name, json!({})),
-            json!({ "metadata": { "labels": labels } }),
-        );
+        let body = with(&widget(name, json!({})), json!({ "metadata": { "labels": labels } }));
         t.create(&t.widgets(), &body).await?.code(201)?;
     }
     let selectors: [(&str, &[&str]); 8] = [
@@ -356,19 +307,14 @@ async fn labels(t: &Trial) -> Result<()> {
         ("tier,tier!=back", &["a"]),
     ];
     for (selector, names) in selectors {
-        let encoded = selector
-            .replace('=', "%3D")
-            .replace(' ', "%20")
-            .replace('!', "%21");
-        let list = page(t, &format!("labelSelector={encoded}"))
-            .await?
-            .code(200)?;
+        let encoded = selector.replace('=', "%3D").replace(' ', "%20").replace('!', "%21");
+        let list = page(t, &format!("labelSelector={encoded}")).await?.code(200)?;
         ensure!(list.names() == names, "{selector}: {:?}", list.names());
     }
     Ok(())
 }
 
-async fn bad_labels(t: &Trial) -> Result<()> {
+async fn bad_labels(t: &CaseRun) -> Result<()> {
     for selector in [
         "a%3D%3D%3Db",
         "%3Db",
@@ -384,7 +330,7 @@ async fn bad_labels(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn fields(t: &Trial) -> Result<()> {
+async fn fields(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     t.new_widget("b", json!({})).await?;
     let selectors: [(&str, &[&str]); 5] = [
@@ -395,21 +341,14 @@ async fn fields(t: &Trial) -> Result<()> {
         ("spec.color%3Dred,metadata.name%3Db", &[]),
     ];
     for (selector, names) in selectors {
-        let list = page(t, &format!("fieldSelector={selector}"))
-            .await?
-            .code(200)?;
+        let list = page(t, &format!("fieldSelector={selector}")).await?.code(200)?;
         ensure!(list.names() == names, "{selector}: {:?}", list.names());
     }
     Ok(())
 }
 
-async fn unknown_fields(t: &Trial) -> Result<()> {
-    for selector in [
-        "spec.replicas%3D1",
-        "status.phase%3DUp",
-        "nonsense",
-        "a%3Db%3Dc",
-    ] {
+async fn unknown_fields(t: &CaseRun) -> Result<()> {
+    for selector in ["spec.replicas%3D1", "status.phase%3DUp", "nonsense", "a%3Db%3Dc"] {
         page(t, &format!("fieldSelector={selector}"))
             .await?
             .refused(400, "BadRequest")?;
@@ -420,14 +359,11 @@ async fn unknown_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn built_in_fields(t: &Trial) -> Result<()> {
+async fn built_in_fields(t: &CaseRun) -> Result<()> {
     let secret = json!({ "metadata": { "name": "a" }, "type": "example.com/own" });
     t.create(&t.core("secrets"), &secret).await?.code(201)?;
     let found = t
-        .get(&format!(
-            "{}?fieldSelector=type%3Dexample.com/own",
-            t.core("secrets")
-        ))
+        .get(&format!("{}?fieldSelector=type%3Dexample.com/own", t.core("secrets")))
         .await?;
     ensure!(found.names() == ["a"], "{:?}", found.names());
     let pod = json!({ "metadata": { "name": "a" }, "spec": {
@@ -443,16 +379,12 @@ async fn built_in_fields(t: &Trial) -> Result<()> {
             .get(&format!("{}?fieldSelector={selector}", t.core("pods")))
             .await?
             .code(200)?;
-        ensure!(
-            found.names().len() == count,
-            "{selector}: {:?}",
-            found.names()
-        );
+        ensure!(found.names().len() == count, "{selector}: {:?}", found.names());
     }
     Ok(())
 }
 
-async fn bad_limit(t: &Trial) -> Result<()> {
+async fn bad_limit(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for limit in ["abc", "-1", "0"] {
         page(t, &format!("limit={limit}")).await?;

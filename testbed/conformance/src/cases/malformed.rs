@@ -6,36 +6,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Duration, timeout};
 
 use crate::case::Case;
-use crate::trial::{APPLY, JSON_PATCH, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, JSON_PATCH, MERGE};
 use crate::verbs::widget;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("malformed/json-in-a-creation", |t| Box::pin(bad_json(t))),
-    Case::new("malformed/json-for-a-built-in-kind", |t| {
-        Box::pin(bad_json_built_in(t))
+    Case::new("malformed/json-for-a-built-in-kind", |t| Box::pin(bad_json_built_in(t))),
+    Case::new("malformed/json-of-the-wrong-type", |t| Box::pin(wrong_type(t))),
+    Case::new("malformed/fields-of-the-wrong-type-in-a-built-in-kind", |t| {
+        Box::pin(wrong_fields(t))
     }),
-    Case::new("malformed/json-of-the-wrong-type", |t| {
-        Box::pin(wrong_type(t))
-    }),
-    Case::new(
-        "malformed/fields-of-the-wrong-type-in-a-built-in-kind",
-        |t| Box::pin(wrong_fields(t)),
-    ),
-    Case::new("malformed/metadata-of-the-wrong-type", |t| {
-        Box::pin(wrong_metadata(t))
-    }),
+    Case::new("malformed/metadata-of-the-wrong-type", |t| Box::pin(wrong_metadata(t))),
     Case::new("malformed/an-empty-body", |t| Box::pin(empty_body(t))),
     Case::new("malformed/content-types", |t| Box::pin(content_types(t))),
     Case::new("malformed/yaml-bodies", |t| Box::pin(yaml(t))),
     Case::new("malformed/patches", |t| Box::pin(patches(t))),
-    Case::new("malformed/patch-content-types", |t| {
-        Box::pin(patch_types(t))
-    }),
+    Case::new("malformed/patch-content-types", |t| Box::pin(patch_types(t))),
     Case::new("malformed/parameters", |t| Box::pin(parameters(t))),
     Case::new("malformed/paths", |t| Box::pin(paths(t))),
-    Case::new("malformed/duplicate-fields", |t| {
-        Box::pin(duplicate_fields(t))
-    }),
+    Case::new("malformed/duplicate-fields", |t| Box::pin(duplicate_fields(t))),
     Case::new("malformed/delete-options", |t| Box::pin(delete_options(t))),
     Case::new("malformed/deep-nesting", |t| Box::pin(deep(t))),
     Case::new("malformed/half-a-request", |t| Box::pin(half(t))),
@@ -61,7 +50,7 @@ const BODIES: [&str; 9] = [
     "{\"metadata\":{\"name\":\"a\"",
 ];
 
-async fn bad_json(t: &Trial) -> Result<()> {
+async fn bad_json(t: &CaseRun) -> Result<()> {
     for body in BODIES {
         let answer = t.send("POST", &t.widgets(), &[], body).await?;
         ensure!((400..500).contains(&answer.code), "{body}: {}", answer.code);
@@ -69,7 +58,7 @@ async fn bad_json(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_json_built_in(t: &Trial) -> Result<()> {
+async fn bad_json_built_in(t: &CaseRun) -> Result<()> {
     for body in BODIES {
         let answer = t.send("POST", &t.core("configmaps"), &[], body).await?;
         ensure!((400..500).contains(&answer.code), "{body}: {}", answer.code);
@@ -77,7 +66,7 @@ async fn bad_json_built_in(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn wrong_type(t: &Trial) -> Result<()> {
+async fn wrong_type(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     for body in BODIES {
         let answer = t.send("PUT", &t.widget("a"), &[], body).await?;
@@ -88,7 +77,7 @@ async fn wrong_type(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn wrong_fields(t: &Trial) -> Result<()> {
+async fn wrong_fields(t: &CaseRun) -> Result<()> {
     for data in [
         json!("text"),
         json!([1]),
@@ -100,21 +89,17 @@ async fn wrong_fields(t: &Trial) -> Result<()> {
         t.create(&t.core("configmaps"), &body).await?;
     }
     let body = json!({ "metadata": { "name": "b" }, "data": { "k": "not base64!" } });
-    t.create(&t.core("secrets"), &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    t.create(&t.core("secrets"), &body).await?.refused(400, "BadRequest")?;
     let body = json!({ "metadata": { "name": "b" }, "spec": { "replicas": "three" } });
     t.create(&t.api("apps/v1", "deployments"), &body)
         .await?
         .refused(400, "BadRequest")?;
     let body = json!({ "metadata": { "name": "b" }, "spec": { "ports": [{ "port": 80.5 }] } });
-    t.create(&t.core("services"), &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    t.create(&t.core("services"), &body).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn wrong_metadata(t: &Trial) -> Result<()> {
+async fn wrong_metadata(t: &CaseRun) -> Result<()> {
     let wrong = [
         json!("text"),
         json!({ "name": 5 }),
@@ -135,25 +120,20 @@ async fn wrong_metadata(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn empty_body(t: &Trial) -> Result<()> {
+async fn empty_body(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let json = [("content-type", "application/json")];
     t.send("POST", &t.widgets(), &json, "").await?.code(400)?;
     t.send("PUT", &t.widget("a"), &json, "").await?.code(400)?;
-    t.send("POST", &t.core("configmaps"), &json, "")
-        .await?
-        .code(400)?;
-    t.send("PATCH", &t.widget("a"), &[("content-type", MERGE)], "")
-        .await?;
+    t.send("POST", &t.core("configmaps"), &json, "").await?.code(400)?;
+    t.send("PATCH", &t.widget("a"), &[("content-type", MERGE)], "").await?;
     t.send("PATCH", &t.widget("a"), &[("content-type", JSON_PATCH)], "")
         .await?;
-    t.send("DELETE", &t.widget("a"), &json, "")
-        .await?
-        .code(200)?;
+    t.send("DELETE", &t.widget("a"), &json, "").await?.code(200)?;
     Ok(())
 }
 
-async fn content_types(t: &Trial) -> Result<()> {
+async fn content_types(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({})).to_string();
     for kind in [
         "text/plain",
@@ -162,36 +142,25 @@ async fn content_types(t: &Trial) -> Result<()> {
         "application/x-www-form-urlencoded",
     ] {
         let answer = t
-            .send(
-                "POST",
-                &t.widgets(),
-                &[("content-type", kind)],
-                body.clone(),
-            )
+            .send("POST", &t.widgets(), &[("content-type", kind)], body.clone())
             .await?;
         answer.refused(415, "UnsupportedMediaType")?;
     }
     let charset = [("content-type", "application/json; charset=utf-8")];
-    t.send("POST", &t.widgets(), &charset, body)
-        .await?
-        .code(201)?;
+    t.send("POST", &t.widgets(), &charset, body).await?.code(201)?;
     Ok(())
 }
 
-async fn yaml(t: &Trial) -> Result<()> {
+async fn yaml(t: &CaseRun) -> Result<()> {
     let headers = [("content-type", "application/yaml")];
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n";
-    t.send("POST", &t.core("configmaps"), &headers, body)
-        .await?
-        .code(201)?;
-    let wrong = t
-        .send("POST", &t.core("configmaps"), &headers, "a: [b\n")
-        .await?;
+    t.send("POST", &t.core("configmaps"), &headers, body).await?.code(201)?;
+    let wrong = t.send("POST", &t.core("configmaps"), &headers, "a: [b\n").await?;
     wrong.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn patches(t: &Trial) -> Result<()> {
+async fn patches(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let wrong = [
         (MERGE, "{"),
@@ -202,52 +171,35 @@ async fn patches(t: &Trial) -> Result<()> {
         (MERGE, "{\"metadata\":null}"),
         (MERGE, "{\"kind\":\"Gadget\"}"),
         (MERGE, "{\"apiVersion\":\"v9\"}"),
-        (
-            MERGE,
-            "{\"kind\":null,\"metadata\":{\"annotations\":{\"a\":\"<b>\"}}}",
-        ),
+        (MERGE, "{\"kind\":null,\"metadata\":{\"annotations\":{\"a\":\"<b>\"}}}"),
         (MERGE, "{\"metadata\":{\"name\":\"b\"}}"),
         (MERGE, "{\"metadata\":{\"uid\":\"x\"}}"),
         (JSON_PATCH, "{"),
         (JSON_PATCH, "{}"),
         (JSON_PATCH, "[{}]"),
         (JSON_PATCH, "[{\"op\":\"dance\",\"path\":\"/spec\"}]"),
-        (
-            JSON_PATCH,
-            "[{\"op\":\"add\",\"path\":\"spec\",\"value\":1}]",
-        ),
-        (
-            JSON_PATCH,
-            "[{\"op\":\"remove\",\"path\":\"/metadata/name\"}]",
-        ),
+        (JSON_PATCH, "[{\"op\":\"add\",\"path\":\"spec\",\"value\":1}]"),
+        (JSON_PATCH, "[{\"op\":\"remove\",\"path\":\"/metadata/name\"}]"),
         (
             JSON_PATCH,
             "[{\"op\":\"copy\",\"from\":\"/nothing\",\"path\":\"/spec/color\"}]",
         ),
     ];
     for (kind, body) in wrong {
-        t.send("PATCH", &t.widget("a"), &[("content-type", kind)], body)
-            .await?;
+        t.send("PATCH", &t.widget("a"), &[("content-type", kind)], body).await?;
     }
     Ok(())
 }
 
-async fn patch_types(t: &Trial) -> Result<()> {
+async fn patch_types(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
-    for kind in [
-        "application/json",
-        "text/plain",
-        "application/apply-patch+cbor",
-    ] {
+    for kind in ["application/json", "text/plain", "application/apply-patch+cbor"] {
         let headers = [("content-type", kind)];
         t.send("PATCH", &t.widget("a"), &headers, "{}")
             .await?
             .refused(415, "UnsupportedMediaType")?;
     }
-    let charset = [(
-        "content-type",
-        "application/merge-patch+json; charset=utf-8",
-    )];
+    let charset = [("content-type", "application/merge-patch+json; charset=utf-8")];
     t.send("PATCH", &t.widget("a"), &charset, "{}").await?;
     t.send(
         "PATCH",
@@ -261,7 +213,7 @@ async fn patch_types(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn parameters(t: &Trial) -> Result<()> {
+async fn parameters(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let queries = [
         "timeoutSeconds=abc",
@@ -273,8 +225,7 @@ async fn parameters(t: &Trial) -> Result<()> {
         "pretty=perhaps",
     ];
     for query in queries {
-        t.get(&format!("{}?timeoutSeconds=1&{query}", t.widgets()))
-            .await?;
+        t.get(&format!("{}?timeoutSeconds=1&{query}", t.widgets())).await?;
     }
     let patch = json!({ "spec": { "color": "red" } });
     for query in [
@@ -283,8 +234,7 @@ async fn parameters(t: &Trial) -> Result<()> {
         "fieldManager=a%0ab",
         "force=perhaps",
     ] {
-        t.merge(&format!("{}?{query}", t.widget("a")), &patch)
-            .await?;
+        t.merge(&format!("{}?{query}", t.widget("a")), &patch).await?;
     }
     for query in [
         "gracePeriodSeconds=soon",
@@ -296,7 +246,7 @@ async fn parameters(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn paths(t: &Trial) -> Result<()> {
+async fn paths(t: &CaseRun) -> Result<()> {
     let paths = [
         "//api/v1/namespaces/default",
         "/api/v1/namespaces/",
@@ -317,13 +267,12 @@ async fn paths(t: &Trial) -> Result<()> {
         } else {
             answer.body
         };
-        t.note(path, json!([answer.code, answer.content_type, shown]))
-            .await;
+        t.note(path, json!([answer.code, answer.content_type, shown])).await;
     }
     Ok(())
 }
 
-async fn duplicate_fields(t: &Trial) -> Result<()> {
+async fn duplicate_fields(t: &CaseRun) -> Result<()> {
     let body = |name: &str| {
         format!(
             r#"{{"apiVersion":"conformance.example.com/v1","kind":"Widget",
@@ -334,10 +283,7 @@ async fn duplicate_fields(t: &Trial) -> Result<()> {
     t.send("POST", &strict, &[], body("a"))
         .await?
         .refused(400, "BadRequest")?;
-    let warned = t
-        .send("POST", &t.widgets(), &[], body("a"))
-        .await?
-        .code(201)?;
+    let warned = t.send("POST", &t.widgets(), &[], body("a")).await?.code(201)?;
     warned
         .warns("duplicate field \"spec.color\"")?
         .has("/spec/color", "blue")?;
@@ -347,14 +293,9 @@ async fn duplicate_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn delete_options(t: &Trial) -> Result<()> {
+async fn delete_options(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
-    for body in [
-        "{",
-        "[]",
-        "\"text\"",
-        "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}",
-    ] {
+    for body in ["{", "[]", "\"text\"", "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}"] {
         let answer = t.send("DELETE", &t.widget("a"), &[], body).await?;
         ensure!((400..500).contains(&answer.code), "{body}: {}", answer.code);
     }
@@ -363,7 +304,7 @@ async fn delete_options(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deep(t: &Trial) -> Result<()> {
+async fn deep(t: &CaseRun) -> Result<()> {
     let nested = |depth: usize| {
         let (open, close) = (r#"{"a":"#.repeat(depth), "}".repeat(depth));
         format!(
@@ -378,7 +319,7 @@ async fn deep(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn exchange(t: &Trial, bytes: &[u8]) -> Result<String> {
+async fn exchange(t: &CaseRun, bytes: &[u8]) -> Result<String> {
     let mut stream = t.server.connect().await?;
     stream.write_all(bytes).await?;
     stream.shutdown().await?;
@@ -389,7 +330,7 @@ async fn exchange(t: &Trial, bytes: &[u8]) -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-async fn half(t: &Trial) -> Result<()> {
+async fn half(t: &CaseRun) -> Result<()> {
     let token = t.server.token();
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nContent-Type: \
@@ -399,15 +340,12 @@ async fn half(t: &Trial) -> Result<()> {
     exchange(t, head.as_bytes()).await?;
     exchange(t, b"GET /api/v1/names").await?;
     // Whatever it made of that, it goes on.
-    t.get(&t.widgets())
-        .await?
-        .code(200)?
-        .has("/items", json!([]))?;
+    t.get(&t.widgets()).await?.code(200)?.has("/items", json!([]))?;
     Ok(())
 }
 
 /// The body that nobody reads comes after its request, and the connection takes the next one.
-async fn refusal_before_body(t: &Trial) -> Result<()> {
+async fn refusal_before_body(t: &CaseRun) -> Result<()> {
     let head = format!("Host: a\r\nAuthorization: Bearer {}", t.server.token());
     let body = "x".repeat(100_000);
     let path = t.widgets();
@@ -429,7 +367,7 @@ async fn refusal_before_body(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn garbage(t: &Trial) -> Result<()> {
+async fn garbage(t: &CaseRun) -> Result<()> {
     let wrong: [&[u8]; 5] = [
         b"\x00\x01\x02\x03\r\n\r\n",
         b"GET\r\n\r\n",
@@ -445,15 +383,13 @@ async fn garbage(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn large_patch(t: &Trial) -> Result<()> {
+async fn large_patch(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let body = json!({ "spec": { "settings": { "k": "x".repeat(4 << 20) } } });
     t.merge(&t.widget("a"), &body).await?.code(413)?;
     let many: Vec<_> = (0..10_001)
         .map(|n| json!({ "op": "add", "path": "/spec/min", "value": n }))
         .collect();
-    t.json_patch(&t.widget("a"), &json!(many))
-        .await?
-        .code(413)?;
+    t.json_patch(&t.widget("a"), &json!(many)).await?.code(413)?;
     Ok(())
 }

@@ -10,12 +10,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("openapi/every-document-of-built-in-kinds", |t| {
-        Box::pin(documents(t))
-    }),
+    Case::new("openapi/every-document-of-built-in-kinds", |t| Box::pin(documents(t))),
     Case::new("openapi/the-v2-document", |t| Box::pin(swagger(t))),
     Case::new("openapi/a-rich-definition", |t| Box::pin(custom::rich(t))),
     Case::new("openapi/definitions-that-keep-unknown-fields", |t| {
@@ -24,9 +22,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("openapi/definitions-of-the-gateway-api", |t| {
         Box::pin(custom::gateway_api(t))
     }),
-    Case::new("openapi/follows-a-definition", |t| {
-        Box::pin(custom::follows(t))
-    }),
+    Case::new("openapi/follows-a-definition", |t| Box::pin(custom::follows(t))),
     Case::new("openapi/forms-and-headers", |t| Box::pin(forms(t))),
     Case::new("openapi/all-of-discovery", |t| Box::pin(discovery(t))),
 ];
@@ -45,21 +41,14 @@ fn digest(value: &Value) -> Value {
 fn digests(members: &Value, keep: impl Fn(&str) -> bool) -> Value {
     let members = members.as_object().into_iter().flatten();
     let kept = members.filter(|(name, _)| keep(name));
-    let digests: Map<String, Value> = kept
-        .map(|(name, value)| (name.clone(), digest(value)))
-        .collect();
+    let digests: Map<String, Value> = kept.map(|(name, value)| (name.clone(), digest(value))).collect();
     Value::Object(digests)
 }
 
 /// A document with its paths and schemas as digests, so that a difference names where it is.
 fn outline(document: &Value, keep: impl Fn(&str) -> bool) -> Value {
     let mut outline = document.clone();
-    for pointer in [
-        "/paths",
-        "/components/schemas",
-        "/definitions",
-        "/parameters",
-    ] {
+    for pointer in ["/paths", "/components/schemas", "/definitions", "/parameters"] {
         if let Some(part) = outline.pointer_mut(pointer) {
             *part = digests(part, &keep);
         }
@@ -67,23 +56,15 @@ fn outline(document: &Value, keep: impl Fn(&str) -> bool) -> Value {
     outline
 }
 
-async fn body(t: &Trial, path: &str) -> Result<Value> {
+async fn body(t: &CaseRun, path: &str) -> Result<Value> {
     Ok(t.quiet("GET", path, &[], "").await?.code(200)?.body)
 }
 
-async fn index(t: &Trial) -> Result<BTreeMap<String, String>> {
+async fn index(t: &CaseRun) -> Result<BTreeMap<String, String>> {
     let index = body(t, INDEX).await?;
     let paths = index["paths"].as_object().context("no paths")?;
-    let url = |item: &Value| {
-        item["serverRelativeURL"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    Ok(paths
-        .iter()
-        .map(|(path, item)| (path.clone(), url(item)))
-        .collect())
+    let url = |item: &Value| item["serverRelativeURL"].as_str().unwrap_or_default().to_owned();
+    Ok(paths.iter().map(|(path, item)| (path.clone(), url(item))).collect())
 }
 
 /// Whether a name is not that of a custom resource, which other cases make and remove.
@@ -98,7 +79,7 @@ fn built_in(name: &str) -> bool {
     .any(|custom| name.contains(custom))
 }
 
-async fn documents(t: &Trial) -> Result<()> {
+async fn documents(t: &CaseRun) -> Result<()> {
     let index = index(t).await?;
     let own: Vec<_> = index.iter().filter(|(path, _)| built_in(path)).collect();
     ensure!(own.len() > 40, "{own:?}");
@@ -111,7 +92,7 @@ async fn documents(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn swagger(t: &Trial) -> Result<()> {
+async fn swagger(t: &CaseRun) -> Result<()> {
     let document = body(t, V2).await?;
     let definitions = document["definitions"].as_object().map_or(0, Map::len);
     ensure!(definitions > 500, "{definitions}");
@@ -120,15 +101,12 @@ async fn swagger(t: &Trial) -> Result<()> {
 }
 
 /// What a client sees of one request besides the body.
-async fn headers(t: &Trial, path: &str, headers: &[(&str, &str)]) -> Result<(Value, String)> {
+async fn headers(t: &CaseRun, path: &str, headers: &[(&str, &str)]) -> Result<(Value, String)> {
     let mut request = http::Request::get(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let response = t
-        .client
-        .send(request.body(kube::client::Body::empty())?)
-        .await?;
+    let response = t.client.send(request.body(kube::client::Body::empty())?).await?;
     let header = |name: &str| {
         let values = response.headers().get_all(name).iter();
         let texts: Vec<_> = values.filter_map(|value| value.to_str().ok()).collect();
@@ -148,7 +126,7 @@ async fn headers(t: &Trial, path: &str, headers: &[(&str, &str)]) -> Result<(Val
     Ok((shown, etag))
 }
 
-async fn forms(t: &Trial) -> Result<()> {
+async fn forms(t: &CaseRun) -> Result<()> {
     const V2_PROTO: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     const V3_PROTO: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
     let version = "/openapi/v3/version";
@@ -181,7 +159,7 @@ async fn forms(t: &Trial) -> Result<()> {
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-async fn discovery(t: &Trial) -> Result<()> {
+async fn discovery(t: &CaseRun) -> Result<()> {
     t.get("/api/v1").await?.code(200)?;
     let groups = body(t, "/apis").await?;
     let groups = groups["groups"].as_array().cloned().unwrap_or_default();
@@ -198,9 +176,7 @@ async fn discovery(t: &Trial) -> Result<()> {
         let headers = [("accept", AGGREGATED)];
         let list = t.quiet("GET", path, &headers, "").await?.code(200)?.body;
         let items = list["items"].as_array().cloned().unwrap_or_default();
-        let own = items
-            .into_iter()
-            .filter(|item| built_in(&name(&item["metadata"])));
+        let own = items.into_iter().filter(|item| built_in(&name(&item["metadata"])));
         t.note(path, own.collect::<Vec<_>>()).await;
     }
     Ok(())

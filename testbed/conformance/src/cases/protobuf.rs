@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::samples;
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::{GROUP, Trial};
+use crate::case_run::{CaseRun, GROUP};
 use crate::verbs::{config_map, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -28,7 +28,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const PARTIAL: &str = "g=meta.k8s.io;v=v1;as=PartialObjectMetadata";
 
 /// Sends an object as protobuf and asks for protobuf.
-async fn send(t: &Trial, method: &str, path: &str, object: &Value) -> Result<Answer> {
+async fn send(t: &CaseRun, method: &str, path: &str, object: &Value) -> Result<Answer> {
     let headers = [("accept", PROTOBUF), ("content-type", PROTOBUF)];
     let body = if object.is_null() {
         Vec::new()
@@ -38,7 +38,7 @@ async fn send(t: &Trial, method: &str, path: &str, object: &Value) -> Result<Ans
     t.send(method, path, &headers, body).await
 }
 
-async fn get(t: &Trial, path: &str, accept: &str) -> Result<Answer> {
+async fn get(t: &CaseRun, path: &str, accept: &str) -> Result<Answer> {
     t.send("GET", path, &[("accept", accept)], "").await
 }
 
@@ -55,7 +55,7 @@ fn bare(value: &Value) -> Value {
     }
 }
 
-async fn kinds(t: &Trial) -> Result<()> {
+async fn kinds(t: &CaseRun) -> Result<()> {
     for (path, object) in samples::all(t) {
         send(t, "POST", &path, &object).await?.code(201)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -69,28 +69,21 @@ async fn kinds(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn verbs(t: &Trial) -> Result<()> {
+async fn verbs(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     let made = send(t, "POST", &path, &config_map("a", json!({ "k": "" }))).await?;
     let path = format!("{path}/a");
     let changed = with(&made.code(201)?.body, json!({ "data": { "l": "2" } }));
     send(t, "PUT", &path, &changed).await?.code(200)?;
-    send(t, "PUT", &path, &changed)
-        .await?
-        .refused(409, "Conflict")?;
+    send(t, "PUT", &path, &changed).await?.refused(409, "Conflict")?;
     let patch = json!({ "immutable": false }).to_string();
-    let headers = [
-        ("accept", PROTOBUF),
-        ("content-type", "application/merge-patch+json"),
-    ];
+    let headers = [("accept", PROTOBUF), ("content-type", "application/merge-patch+json")];
     t.send("PATCH", &path, &headers, patch).await?.code(200)?;
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
         "preconditions": { "uid": "other" },
     });
-    send(t, "DELETE", &path, &options)
-        .await?
-        .refused(409, "Conflict")?;
+    send(t, "DELETE", &path, &options).await?.refused(409, "Conflict")?;
     let options = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"] });
     send(t, "DELETE", &path, &options).await?.code(200)?;
     send(t, "DELETE", &path, &Value::Null).await?.code(200)?;
@@ -98,7 +91,7 @@ async fn verbs(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn watch(t: &Trial) -> Result<()> {
+async fn watch(t: &CaseRun) -> Result<()> {
     let path = t.core("secrets");
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -110,9 +103,7 @@ async fn watch(t: &Trial) -> Result<()> {
         .await?
         .code(200)?;
     t.delete(&format!("{path}/a")).await?.code(200)?;
-    let path = format!(
-        "{path}?watch=1&timeoutSeconds=1&labelSelector=case%3Dwatch&resourceVersion={version}"
-    );
+    let path = format!("{path}?watch=1&timeoutSeconds=1&labelSelector=case%3Dwatch&resourceVersion={version}");
     for shape in [PROTOBUF.to_owned(), format!("{PROTOBUF};{PARTIAL}")] {
         let answer = t.quiet("GET", &path, &[("accept", &shape)], "").await?;
         ensure!(answer.content_type == format!("{PROTOBUF};stream=watch"));
@@ -125,7 +116,7 @@ async fn watch(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn refused(t: &Trial) -> Result<()> {
+async fn refused(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps?watch=1&timeoutSeconds=1&resourceVersion=text");
     get(t, &path, PROTOBUF).await?.code(500)?;
     let path = t.core("configmaps?watch=1&timeoutSeconds=1&resourceVersion=0");
@@ -135,7 +126,7 @@ async fn refused(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn errors(t: &Trial) -> Result<()> {
+async fn errors(t: &CaseRun) -> Result<()> {
     let missing = t.core("configmaps/missing");
     get(t, &missing, PROTOBUF).await?.refused(404, "NotFound")?;
     get(t, "/apis/apps/v1/nothing", PROTOBUF).await?.code(404)?;
@@ -153,7 +144,7 @@ async fn errors(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn garbage(t: &Trial) -> Result<()> {
+async fn garbage(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     let frame = |kind: &str, rest: &[u8]| {
         let length = u8::try_from(kind.len()).unwrap_or_default();
@@ -179,9 +170,7 @@ async fn garbage(t: &Trial) -> Result<()> {
     ];
     let headers = [("content-type", PROTOBUF)];
     for body in bodies {
-        t.send("POST", &path, &headers, body.clone())
-            .await?
-            .code(400)?;
+        t.send("POST", &path, &headers, body.clone()).await?.code(400)?;
         if !body.is_empty() {
             let path = t.core("configmaps/missing");
             t.send("DELETE", &path, &headers, body).await?;
@@ -192,7 +181,7 @@ async fn garbage(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn shapes(t: &Trial) -> Result<()> {
+async fn shapes(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     let object = config_map("a", json!({ "k": "v" }));
     send(t, "POST", &path, &object).await?.code(201)?;
@@ -221,7 +210,7 @@ async fn shapes(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn custom(t: &Trial) -> Result<()> {
+async fn custom(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let (one, all) = (t.widget("a"), t.widgets());
     for (path, accept) in [
@@ -257,12 +246,8 @@ async fn custom(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn discovery(t: &Trial) -> Result<()> {
-    for path in [
-        "/apis/apps",
-        "/apis/apps/v1",
-        "/apis/rbac.authorization.k8s.io/v1",
-    ] {
+async fn discovery(t: &CaseRun) -> Result<()> {
+    for path in ["/apis/apps", "/apis/apps/v1", "/apis/rbac.authorization.k8s.io/v1"] {
         get(t, path, PROTOBUF).await?.code(200)?;
     }
     get(t, "/version", PROTOBUF).await?.code(406)?;
@@ -280,7 +265,7 @@ async fn discovery(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn reviews(t: &Trial) -> Result<()> {
+async fn reviews(t: &CaseRun) -> Result<()> {
     let group = "authorization.k8s.io/v1";
     let path = |plural: &str| format!("/apis/{group}/{plural}");
     let of = |kind: &str, spec: Value| json!({ "apiVersion": group, "kind": kind, "spec": spec });
@@ -291,8 +276,7 @@ async fn reviews(t: &Trial) -> Result<()> {
         .await?
         .code(201)?
         .has("/status/allowed", true)?;
-    let spec =
-        json!({ "user": "nobody", "nonResourceAttributes": { "path": "/x", "verb": "get" } });
+    let spec = json!({ "user": "nobody", "nonResourceAttributes": { "path": "/x", "verb": "get" } });
     let review = of("SubjectAccessReview", spec);
     send(t, "POST", &path("subjectaccessreviews"), &review)
         .await?
@@ -304,10 +288,6 @@ async fn reviews(t: &Trial) -> Result<()> {
     let headers = [("accept", PROTOBUF), ("content-type", PROTOBUF)];
     // Who the user is differs.
     let answer = t.quiet("POST", path, &headers, body).await?.code(201)?;
-    ensure!(
-        !answer.text("/status/userInfo/username").is_empty(),
-        "{}",
-        answer.body
-    );
+    ensure!(!answer.text("/status/userInfo/username").is_empty(), "{}", answer.body);
     Ok(())
 }

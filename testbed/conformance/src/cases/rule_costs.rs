@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::crd::definition;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("costs/of-expressions", |t| Box::pin(expressions(t))),
@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All";
 
 /// A rule on `spec`, whose lists, maps and texts are limited so that the factor can be told.
-async fn judge(t: &Trial, rule: &str) -> Result<()> {
+async fn judge(t: &CaseRun, rule: &str) -> Result<()> {
     let mut crd = definition(
         t,
         "thing",
@@ -40,7 +40,7 @@ async fn judge(t: &Trial, rule: &str) -> Result<()> {
     Ok(())
 }
 
-async fn expressions(t: &Trial) -> Result<()> {
+async fn expressions(t: &CaseRun) -> Result<()> {
     for rule in [
         "self.words.all(a, self.words.all(b, a != b))",
         "self.words.all(a, self.words.exists(b, a == b))",
@@ -93,18 +93,13 @@ async fn expressions(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn places(t: &Trial) -> Result<()> {
+async fn places(t: &CaseRun) -> Result<()> {
     let rule = json!([{ "rule": "self.contains('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')" }]);
     let text = |limit: Value| json!({ "type": "string", "maxLength": limit, "x-kubernetes-validations": rule });
-    let list =
-        |limit: Value, items: Value| json!({ "type": "array", "maxItems": limit, "items": items });
+    let list = |limit: Value, items: Value| json!({ "type": "array", "maxItems": limit, "items": items });
     let map = |limit: Value, values: Value| json!({ "type": "object", "maxProperties": limit, "additionalProperties": values });
     let object = |required: bool, member: Value| {
-        let required = if required {
-            json!(["name", "x"])
-        } else {
-            json!(["x"])
-        };
+        let required = if required { json!(["name", "x"]) } else { json!(["x"]) };
         json!({ "type": "object", "required": required, "properties": { "name": { "type": "string" }, "x": member } })
     };
     for schema in [
@@ -125,10 +120,7 @@ async fn places(t: &Trial) -> Result<()> {
         ),
         list(
             Value::Null,
-            with_rule(
-                object(false, json!({ "type": "boolean" })),
-                "self.x || self.name != ''",
-            ),
+            with_rule(object(false, json!({ "type": "boolean" })), "self.x || self.name != ''"),
         ),
         list(
             Value::Null,
@@ -140,8 +132,7 @@ async fn places(t: &Trial) -> Result<()> {
     ] {
         let mut schema = schema;
         strip(&mut schema);
-        t.create(CRDS, &definition(t, "thing", json!({ "it": schema })))
-            .await?;
+        t.create(CRDS, &definition(t, "thing", json!({ "it": schema }))).await?;
     }
     Ok(())
 }
@@ -159,7 +150,7 @@ fn strip(value: &mut Value) {
     }
 }
 
-async fn together(t: &Trial) -> Result<()> {
+async fn together(t: &CaseRun) -> Result<()> {
     let one = |limit: u64| {
         json!({ "type": "array", "maxItems": limit, "items": { "type": "string", "maxLength": 1000 },
         "x-kubernetes-validations": [{ "rule": "self.all(a, a.contains('aaaaaaaaaaaaaaaaaaaa') || self.size() > 3)" }] })

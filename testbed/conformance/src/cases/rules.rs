@@ -5,34 +5,22 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("rules/a-patch-takes-the-api-version", |t| {
-        Box::pin(unversioned(t))
-    }),
+    Case::new("rules/a-patch-takes-the-api-version", |t| Box::pin(unversioned(t))),
     Case::new("rules/policies-of-jobs", |t| Box::pin(policies(t))),
     Case::new("rules/status-of-jobs", |t| Box::pin(job_status(t))),
     Case::new("rules/schedules-of-cron-jobs", |t| Box::pin(schedules(t))),
     Case::new("rules/metadata-of-daemon-sets", |t| Box::pin(daemons(t))),
     Case::new("rules/deletion-of-jobs-warns", |t| Box::pin(deletion(t))),
     Case::new("rules/metadata-is-checked-again", |t| Box::pin(checks(t))),
-    Case::new("rules/an-eviction-that-is-refused-warns", |t| {
-        Box::pin(eviction(t))
-    }),
-    Case::new("rules/an-address-in-the-old-form", |t| {
-        Box::pin(old_address(t))
-    }),
-    Case::new("rules/an-address-nobody-may-keep", |t| {
-        Box::pin(kept_address(t))
-    }),
-    Case::new("rules/daemon-sets-that-do-not-roll", |t| {
-        Box::pin(unused_rolling(t))
-    }),
-    Case::new("rules/topology-moves-the-generation", |t| {
-        Box::pin(topology(t))
-    }),
+    Case::new("rules/an-eviction-that-is-refused-warns", |t| Box::pin(eviction(t))),
+    Case::new("rules/an-address-in-the-old-form", |t| Box::pin(old_address(t))),
+    Case::new("rules/an-address-nobody-may-keep", |t| Box::pin(kept_address(t))),
+    Case::new("rules/daemon-sets-that-do-not-roll", |t| Box::pin(unused_rolling(t))),
+    Case::new("rules/topology-moves-the-generation", |t| Box::pin(topology(t))),
 ];
 
 fn job(spec: &Value) -> Value {
@@ -46,7 +34,7 @@ fn job(spec: &Value) -> Value {
 }
 
 /// The version of the object is looked at before what is left of it.
-async fn unversioned(t: &Trial) -> Result<()> {
+async fn unversioned(t: &CaseRun) -> Result<()> {
     t.new_widget("one", json!({ "size": "S" })).await?;
     let path = t.widget("one");
     let patch = json!({ "apiVersion": null });
@@ -56,7 +44,7 @@ async fn unversioned(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn policies(t: &Trial) -> Result<()> {
+async fn policies(t: &CaseRun) -> Result<()> {
     let jobs = t.api("batch/v1", "jobs");
     let labels = json!({ "app": "mine" });
     let own = job(&json!({
@@ -70,13 +58,11 @@ async fn policies(t: &Trial) -> Result<()> {
         .quiet(
             "PATCH",
             &format!("{jobs}/own"),
-            &[("content-type", crate::trial::MERGE)],
+            &[("content-type", crate::case_run::MERGE)],
             given.to_string(),
         )
         .await?;
-    let causes = answer.body["details"]["causes"]
-        .as_array()
-        .map_or(0, Vec::len);
+    let causes = answer.body["details"]["causes"].as_array().map_or(0, Vec::len);
     t.note("causes", json!(causes)).await;
     for spec in [
         json!({ "successPolicy": { "rules": [{ "succeededCount": 1 }] } }),
@@ -93,7 +79,7 @@ async fn policies(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn job_status(t: &Trial) -> Result<()> {
+async fn job_status(t: &CaseRun) -> Result<()> {
     let jobs = t.api("batch/v1", "jobs");
     let indexed = json!({
         "completionMode": "Indexed", "completions": 3, "parallelism": 2, "backoffLimitPerIndex": 1,
@@ -114,14 +100,12 @@ async fn job_status(t: &Trial) -> Result<()> {
         json!({ "uncountedTerminatedPods": { "succeeded": ["a"], "failed": ["a", ""] } }),
         json!({ "conditions": [{ "type": "Complete", "status": "True" }], "ready": 2 }),
     ] {
-        t.merge(&path, &json!({ "status": status }))
-            .await?
-            .code(422)?;
+        t.merge(&path, &json!({ "status": status })).await?.code(422)?;
     }
     Ok(())
 }
 
-async fn schedules(t: &Trial) -> Result<()> {
+async fn schedules(t: &CaseRun) -> Result<()> {
     let template = job(&json!({}))["spec"].clone();
     let cron = json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "cron" },
@@ -143,7 +127,7 @@ async fn schedules(t: &Trial) -> Result<()> {
 }
 
 /// The count of the template's changes is no annotation in the server's own form.
-async fn daemons(t: &Trial) -> Result<()> {
+async fn daemons(t: &CaseRun) -> Result<()> {
     let path = t.api("apps/v1", "daemonsets");
     let daemons = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent" },
@@ -163,17 +147,15 @@ async fn daemons(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deletion(t: &Trial) -> Result<()> {
+async fn deletion(t: &CaseRun) -> Result<()> {
     let jobs = t.api("batch/v1", "jobs");
     t.delete(&format!("{jobs}/none")).await?.code(404)?;
-    t.delete(&format!("{jobs}?labelSelector=app%3Dnone"))
-        .await?
-        .code(200)?;
+    t.delete(&format!("{jobs}?labelSelector=app%3Dnone")).await?.code(200)?;
     Ok(())
 }
 
 /// How often, and in which order with the rest, is the kind's own choice.
-async fn checks(t: &Trial) -> Result<()> {
+async fn checks(t: &CaseRun) -> Result<()> {
     let owner = json!([{ "apiVersion": "a/b/c", "kind": "", "name": "", "uid": "" }]);
     let bad = json!({ "metadata": { "ownerReferences": owner } });
     let ingress = json!({
@@ -212,12 +194,11 @@ async fn checks(t: &Trial) -> Result<()> {
             generated.to_string(),
         )
         .await?;
-    t.note("causes", answer.body["details"]["causes"].clone())
-        .await;
+    t.note("causes", answer.body["details"]["causes"].clone()).await;
     Ok(())
 }
 
-async fn eviction(t: &Trial) -> Result<()> {
+async fn eviction(t: &CaseRun) -> Result<()> {
     let eviction = json!({
         "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "pod" }, "bogus": 1,
     });
@@ -227,7 +208,7 @@ async fn eviction(t: &Trial) -> Result<()> {
 }
 
 /// A service that had none gets an address in the old form only: it is shown in both.
-async fn old_address(t: &Trial) -> Result<()> {
+async fn old_address(t: &CaseRun) -> Result<()> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },
         "spec": { "type": "ExternalName", "externalName": "db.example.com" },
@@ -241,7 +222,7 @@ async fn old_address(t: &Trial) -> Result<()> {
 }
 
 /// An address that a service outside of the cluster was left with makes its next change impossible.
-async fn kept_address(t: &Trial) -> Result<()> {
+async fn kept_address(t: &CaseRun) -> Result<()> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "left" },
         "spec": { "ports": [{ "port": 80 }] },
@@ -269,7 +250,7 @@ async fn kept_address(t: &Trial) -> Result<()> {
 }
 
 /// What is not used of a rolling update comes back as 0.
-async fn unused_rolling(t: &Trial) -> Result<()> {
+async fn unused_rolling(t: &CaseRun) -> Result<()> {
     let labels = json!({ "app": "agent" });
     let container = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
     let daemons = json!({
@@ -288,7 +269,7 @@ async fn unused_rolling(t: &Trial) -> Result<()> {
 }
 
 /// A field that is dropped is a change all the same.
-async fn topology(t: &Trial) -> Result<()> {
+async fn topology(t: &CaseRun) -> Result<()> {
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": { "name": "slice" },
         "addressType": "IPv4", "endpoints": [{ "addresses": ["192.0.2.2"] }], "ports": [],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 fn pod_spec() -> Value {
     json!({ "containers": [{ "name": "main", "image": "registry.example.com/main:1" }] })
@@ -17,7 +17,7 @@ fn selector() -> Value {
 }
 
 /// One object of every kind whose PUT needs no version.
-pub(super) fn unconditional(t: &Trial) -> Vec<(String, Value)> {
+pub(super) fn unconditional(t: &CaseRun) -> Vec<(String, Value)> {
     let named = |object: Value| {
         let mut object = object;
         object["metadata"] = json!({ "name": "sample" });
@@ -26,10 +26,7 @@ pub(super) fn unconditional(t: &Trial) -> Vec<(String, Value)> {
     let workload = json!({ "spec": { "selector": selector(), "template": template() } });
     vec![
         (t.core("configmaps"), named(json!({ "data": { "k": "v" } }))),
-        (
-            t.core("secrets"),
-            named(json!({ "stringData": { "k": "v" } })),
-        ),
+        (t.core("secrets"), named(json!({ "stringData": { "k": "v" } }))),
         (t.core("pods"), named(json!({ "spec": pod_spec() }))),
         (t.core("serviceaccounts"), named(json!({}))),
         (t.api("apps/v1", "deployments"), named(workload.clone())),
@@ -48,27 +45,18 @@ fn of(api_version: &str, kind: &str, name: &str, rest: Value) -> Value {
 }
 
 /// One object of every kind the box serves, each valid by itself.
-pub(super) fn all(t: &Trial) -> Vec<(String, Value)> {
+pub(super) fn all(t: &CaseRun) -> Vec<(String, Value)> {
     [core(t), workloads(t), networking(t), access(t)].concat()
 }
 
-fn core(t: &Trial) -> Vec<(String, Value)> {
+fn core(t: &CaseRun) -> Vec<(String, Value)> {
     let lease = json!({ "spec": { "holderIdentity": "me" } });
     let group = "coordination.k8s.io/v1";
     let data = |value: &str| json!({ "data": { "k": value } });
     vec![
-        (
-            "/api/v1/nodes".to_owned(),
-            of("v1", "Node", &t.namespace, json!({})),
-        ),
-        (
-            t.core("configmaps"),
-            of("v1", "ConfigMap", "sample", data("v")),
-        ),
-        (
-            t.core("secrets"),
-            of("v1", "Secret", "sample", data("dg==")),
-        ),
+        ("/api/v1/nodes".to_owned(), of("v1", "Node", &t.namespace, json!({}))),
+        (t.core("configmaps"), of("v1", "ConfigMap", "sample", data("v"))),
+        (t.core("secrets"), of("v1", "Secret", "sample", data("dg=="))),
         (
             t.core("serviceaccounts"),
             of("v1", "ServiceAccount", "sample", json!({})),
@@ -77,7 +65,7 @@ fn core(t: &Trial) -> Vec<(String, Value)> {
     ]
 }
 
-fn workloads(t: &Trial) -> Vec<(String, Value)> {
+fn workloads(t: &CaseRun) -> Vec<(String, Value)> {
     let pod = json!({ "spec": pod_spec() });
     let workload = json!({ "spec": { "selector": selector(), "template": template() } });
     let budget = json!({ "spec": { "selector": selector(), "minAvailable": 1 } });
@@ -88,10 +76,7 @@ fn workloads(t: &Trial) -> Vec<(String, Value)> {
             t.api(apps, "deployments"),
             of(apps, "Deployment", "sample", workload.clone()),
         ),
-        (
-            t.api(apps, "replicasets"),
-            of(apps, "ReplicaSet", "sample", workload),
-        ),
+        (t.api(apps, "replicasets"), of(apps, "ReplicaSet", "sample", workload)),
         (
             t.api(policy, "poddisruptionbudgets"),
             of(policy, "PodDisruptionBudget", "sample", budget),
@@ -99,7 +84,7 @@ fn workloads(t: &Trial) -> Vec<(String, Value)> {
     ]
 }
 
-fn networking(t: &Trial) -> Vec<(String, Value)> {
+fn networking(t: &CaseRun) -> Vec<(String, Value)> {
     let ports = json!([{ "name": "http", "port": 80 }]);
     let service = json!({
         "spec": { "clusterIP": "None", "selector": { "app": "a" }, "ports": ports },
@@ -122,7 +107,7 @@ fn networking(t: &Trial) -> Vec<(String, Value)> {
     ]
 }
 
-fn access(t: &Trial) -> Vec<(String, Value)> {
+fn access(t: &CaseRun) -> Vec<(String, Value)> {
     let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
     let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
     let binding = json!({

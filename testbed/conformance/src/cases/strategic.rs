@@ -5,38 +5,26 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("strategic/lists-of-maps-are-merged-by-key", |t| {
-        Box::pin(by_key(t))
-    }),
+    Case::new("strategic/lists-of-maps-are-merged-by-key", |t| Box::pin(by_key(t))),
     Case::new("strategic/an-order-can-be-given", |t| Box::pin(order(t))),
-    Case::new("strategic/directives-delete-and-replace", |t| {
-        Box::pin(directives(t))
-    }),
-    Case::new("strategic/retained-keys-are-all-that-stays", |t| {
-        Box::pin(retained(t))
-    }),
-    Case::new("strategic/malformed-patches-are-refused", |t| {
-        Box::pin(malformed(t))
-    }),
-    Case::new("strategic/unknown-fields-by-field-validation", |t| {
-        Box::pin(unknown(t))
-    }),
+    Case::new("strategic/directives-delete-and-replace", |t| Box::pin(directives(t))),
+    Case::new("strategic/retained-keys-are-all-that-stays", |t| Box::pin(retained(t))),
+    Case::new("strategic/malformed-patches-are-refused", |t| Box::pin(malformed(t))),
+    Case::new("strategic/unknown-fields-by-field-validation", |t| Box::pin(unknown(t))),
     Case::new("strategic/status-conditions-are-merged-by-type", |t| {
         Box::pin(conditions(t))
     }),
-    Case::new("strategic/custom-resources-take-none", |t| {
-        Box::pin(custom(t))
-    }),
+    Case::new("strategic/custom-resources-take-none", |t| Box::pin(custom(t))),
 ];
 
-async fn patch(t: &Trial, path: &str, body: &Value) -> Result<Answer> {
+async fn patch(t: &CaseRun, path: &str, body: &Value) -> Result<Answer> {
     t.strategic(path, body).await
 }
 
-async fn service(t: &Trial) -> Result<String> {
+async fn service(t: &CaseRun) -> Result<String> {
     let body = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "a" },
         "spec": { "clusterIP": "None", "selector": { "app": "a", "tier": "b" }, "ports": [
@@ -47,7 +35,7 @@ async fn service(t: &Trial) -> Result<String> {
     Ok(t.core("services/a"))
 }
 
-async fn by_key(t: &Trial) -> Result<()> {
+async fn by_key(t: &CaseRun) -> Result<()> {
     let path = service(t).await?;
     let ports = json!([{ "name": "tls", "port": 443 }, { "port": 80, "targetPort": 8080 }]);
     let merged = patch(t, &path, &json!({ "spec": { "ports": ports } })).await?;
@@ -59,7 +47,7 @@ async fn by_key(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn order(t: &Trial) -> Result<()> {
+async fn order(t: &CaseRun) -> Result<()> {
     let path = service(t).await?;
     let order = json!([{ "port": 53 }, { "port": 80 }]);
     let body = json!({ "spec": { "$setElementOrder/ports": order } });
@@ -77,7 +65,7 @@ async fn order(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn directives(t: &Trial) -> Result<()> {
+async fn directives(t: &CaseRun) -> Result<()> {
     let path = service(t).await?;
     let body = json!({ "spec": {
         "ports": [{ "port": 53, "$patch": "delete" }],
@@ -89,7 +77,7 @@ async fn directives(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn retained(t: &Trial) -> Result<()> {
+async fn retained(t: &CaseRun) -> Result<()> {
     let template = json!({
         "metadata": { "labels": { "app": "a" } },
         "spec": { "containers": [{ "name": "a", "image": "example.com/a" }] },
@@ -111,7 +99,7 @@ async fn retained(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn malformed(t: &Trial) -> Result<()> {
+async fn malformed(t: &CaseRun) -> Result<()> {
     let path = service(t).await?;
     for body in [
         json!({ "spec": { "ports": [{ "name": "x" }] } }),
@@ -128,7 +116,7 @@ async fn malformed(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown(t: &Trial) -> Result<()> {
+async fn unknown(t: &CaseRun) -> Result<()> {
     let path = service(t).await?;
     let body = json!({ "spec": { "bogus": { "a": 1 }, "ports": [{ "port": 80, "b": 1 }] } });
     let warned = patch(t, &path, &body).await?.code(200)?;
@@ -138,7 +126,7 @@ async fn unknown(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn conditions(t: &Trial) -> Result<()> {
+async fn conditions(t: &CaseRun) -> Result<()> {
     let path = format!("{}/status", service(t).await?);
     let condition = |kind: &str, status: &str| {
         json!({
@@ -155,7 +143,7 @@ async fn conditions(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn custom(t: &Trial) -> Result<()> {
+async fn custom(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "replicas": 3 })).await?;
     let body = json!({ "spec": { "replicas": 1 } });
     patch(t, &t.widget("a"), &body).await?.code(415)?;

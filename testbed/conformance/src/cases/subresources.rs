@@ -4,27 +4,17 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("subresources/scale-of-a-deployment", |t| Box::pin(scale(t))),
-    Case::new("subresources/owners-through-scale", |t| {
-        Box::pin(scale_owners(t))
-    }),
+    Case::new("subresources/owners-through-scale", |t| Box::pin(scale_owners(t))),
     Case::new("subresources/scale-refuses", |t| Box::pin(scale_refuses(t))),
-    Case::new("subresources/eviction-of-a-pending-pod", |t| {
-        Box::pin(eviction(t))
-    }),
-    Case::new("subresources/eviction-asks-the-budget", |t| {
-        Box::pin(budget(t))
-    }),
-    Case::new("subresources/eviction-of-an-unready-pod", |t| {
-        Box::pin(unready(t))
-    }),
-    Case::new("subresources/binding-gives-a-node", |t| {
-        Box::pin(binding(t))
-    }),
+    Case::new("subresources/eviction-of-a-pending-pod", |t| Box::pin(eviction(t))),
+    Case::new("subresources/eviction-asks-the-budget", |t| Box::pin(budget(t))),
+    Case::new("subresources/eviction-of-an-unready-pod", |t| Box::pin(unready(t))),
+    Case::new("subresources/binding-gives-a-node", |t| Box::pin(binding(t))),
     Case::new("subresources/ephemeral-containers-are-added", |t| {
         Box::pin(ephemeral(t))
     }),
@@ -41,7 +31,7 @@ fn pod(name: &str) -> Value {
     })
 }
 
-async fn deployment(t: &Trial) -> Result<String> {
+async fn deployment(t: &CaseRun) -> Result<String> {
     let template = json!({
         "metadata": { "labels": { "app": "a" } },
         "spec": { "containers": [{ "name": "a", "image": "example.com/a" }] },
@@ -55,21 +45,15 @@ async fn deployment(t: &Trial) -> Result<String> {
     Ok(format!("{all}/a"))
 }
 
-async fn scale(t: &Trial) -> Result<()> {
+async fn scale(t: &CaseRun) -> Result<()> {
     let path = format!("{}/scale", deployment(t).await?);
     let shown = t.get(&path).await?.code(200)?.has("/spec/replicas", 1)?;
     let shown = shown.has("/status/selector", "app=a")?;
     let more = with(&shown.body, json!({ "spec": { "replicas": 3 } }));
-    t.put(&path, &more)
-        .await?
-        .code(200)?
-        .has("/spec/replicas", 3)?;
+    t.put(&path, &more).await?.code(200)?.has("/spec/replicas", 3)?;
     t.put(&path, &more).await?.refused(409, "Conflict")?;
     let none = json!({ "spec": { "replicas": 0 } });
-    t.merge(&path, &none)
-        .await?
-        .code(200)?
-        .lacks("/spec/replicas")?;
+    t.merge(&path, &none).await?.code(200)?.lacks("/spec/replicas")?;
     let two = json!({ "spec": { "replicas": 2 } });
     t.strategic(&path, &two).await?.code(200)?;
     let steps = json!([{ "op": "replace", "path": "/spec/replicas", "value": 4 }]);
@@ -78,16 +62,14 @@ async fn scale(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn scale_owners(t: &Trial) -> Result<()> {
+async fn scale_owners(t: &CaseRun) -> Result<()> {
     let path = deployment(t).await?;
     let body = json!({
         "apiVersion": "autoscaling/v1", "kind": "Scale",
         "metadata": { "name": "a" }, "spec": { "replicas": 5 },
     });
     let scale = format!("{path}/scale");
-    t.apply(&scale, "m", &body)
-        .await?
-        .refused(409, "Conflict")?;
+    t.apply(&scale, "m", &body).await?.refused(409, "Conflict")?;
     t.force_apply(&scale, "m", &body).await?.code(200)?;
     t.get(&path).await?.code(200)?;
     t.merge(&scale, &json!({ "spec": { "replicas": 6 } }))
@@ -97,7 +79,7 @@ async fn scale_owners(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn scale_refuses(t: &Trial) -> Result<()> {
+async fn scale_refuses(t: &CaseRun) -> Result<()> {
     let path = format!("{}/scale", deployment(t).await?);
     for body in [
         json!({ "spec": { "replicas": -1 } }),
@@ -108,9 +90,7 @@ async fn scale_refuses(t: &Trial) -> Result<()> {
     }
     let missing = t.api("apps/v1", "deployments/none/scale");
     t.get(&missing).await?.refused(404, "NotFound")?;
-    t.merge(&missing, &json!({}))
-        .await?
-        .refused(404, "NotFound")?;
+    t.merge(&missing, &json!({})).await?.refused(404, "NotFound")?;
     Ok(())
 }
 
@@ -118,11 +98,8 @@ fn evicted(name: &str) -> Value {
     json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name } })
 }
 
-async fn eviction(t: &Trial) -> Result<()> {
-    let held = with(
-        &pod("a"),
-        json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
-    );
+async fn eviction(t: &CaseRun) -> Result<()> {
+    let held = with(&pod("a"), json!({ "metadata": { "finalizers": ["example.com/hold"] } }));
     t.create(&t.core("pods"), &held).await?.code(201)?;
     let path = t.core("pods/a/eviction");
     t.create(&path, &evicted("b")).await?.code(400)?;
@@ -131,16 +108,14 @@ async fn eviction(t: &Trial) -> Result<()> {
         .code(201)?;
     t.create(&path, &evicted("a")).await?.code(201)?;
     let target = "/status/conditions/0/type";
-    t.get(&t.core("pods/a"))
-        .await?
-        .has(target, "DisruptionTarget")?;
+    t.get(&t.core("pods/a")).await?.has(target, "DisruptionTarget")?;
     t.create(&t.core("pods/none/eviction"), &evicted("none"))
         .await?
         .refused(404, "NotFound")?;
     Ok(())
 }
 
-async fn budget(t: &Trial) -> Result<()> {
+async fn budget(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let ready = json!({ "status": {
         "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }],
@@ -153,17 +128,12 @@ async fn budget(t: &Trial) -> Result<()> {
     });
     t.create(&budgets, &budget).await?.code(201)?;
     let path = t.core("pods/a/eviction");
-    let refused = t
-        .create(&path, &evicted("a"))
-        .await?
-        .refused(429, "TooManyRequests")?;
+    let refused = t.create(&path, &evicted("a")).await?.refused(429, "TooManyRequests")?;
     refused.has("/details/causes/0/reason", "DisruptionBudget")?;
     let status = format!("{budgets}/b/status");
     let seen = json!({ "status": { "observedGeneration": 1 } });
     t.merge(&status, &seen).await?.code(200)?;
-    t.create(&path, &evicted("a"))
-        .await?
-        .refused(429, "TooManyRequests")?;
+    t.create(&path, &evicted("a")).await?.refused(429, "TooManyRequests")?;
     let one = json!({ "status": { "disruptionsAllowed": 1 } });
     t.merge(&status, &one).await?.code(200)?;
     t.create(&path, &evicted("a")).await?.code(201)?;
@@ -174,12 +144,10 @@ async fn budget(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unready(t: &Trial) -> Result<()> {
+async fn unready(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let running = json!({ "status": { "phase": "Running" } });
-    t.merge(&t.core("pods/a/status"), &running)
-        .await?
-        .code(200)?;
+    t.merge(&t.core("pods/a/status"), &running).await?.code(200)?;
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "b" },
         "spec": {
@@ -205,7 +173,7 @@ async fn unready(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn binding(t: &Trial) -> Result<()> {
+async fn binding(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let path = t.core("pods/a/binding");
     let body = json!({
@@ -220,7 +188,7 @@ async fn binding(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn ephemeral(t: &Trial) -> Result<()> {
+async fn ephemeral(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let path = t.core("pods/a/ephemeralcontainers");
     let debug = |name: &str| {
@@ -228,24 +196,18 @@ async fn ephemeral(t: &Trial) -> Result<()> {
         json!({ "spec": { "ephemeralContainers": [container] } })
     };
     t.strategic(&path, &debug("d")).await?.code(200)?;
-    t.strategic(&path, &debug("a"))
-        .await?
-        .refused(422, "Invalid")?;
+    t.strategic(&path, &debug("a")).await?.refused(422, "Invalid")?;
     let gone = json!({ "spec": { "ephemeralContainers": null } });
     t.merge(&path, &gone).await?.refused(422, "Invalid")?;
-    t.get(&path)
-        .await?
-        .has("/spec/ephemeralContainers/0/name", "d")?;
+    t.get(&path).await?.has("/spec/ephemeralContainers/0/name", "d")?;
     Ok(())
 }
 
-async fn token_refusals(t: &Trial) -> Result<()> {
+async fn token_refusals(t: &CaseRun) -> Result<()> {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" },
     });
-    t.create(&t.core("serviceaccounts"), &account)
-        .await?
-        .code(201)?;
+    t.create(&t.core("serviceaccounts"), &account).await?.code(201)?;
     let path = t.core("serviceaccounts/robot/token");
     for spec in [
         json!({ "expirationSeconds": 5 }),

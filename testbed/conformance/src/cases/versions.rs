@@ -5,31 +5,21 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{APPLY, GROUP, MERGE, STRATEGIC, Trial};
+use crate::case_run::{APPLY, CaseRun, GROUP, MERGE, STRATEGIC};
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("versions/two-kinds-share-one-counter", |t| {
-        Box::pin(one_counter(t))
-    }),
-    Case::new("versions/a-list-is-as-new-as-the-store", |t| {
-        Box::pin(list_version(t))
-    }),
-    Case::new("versions/a-watcher-sees-them-grow", |t| {
-        Box::pin(monotone(t))
-    }),
-    Case::new("versions/an-equal-put-is-not-written", |t| {
-        Box::pin(equal_put(t))
-    }),
+    Case::new("versions/two-kinds-share-one-counter", |t| Box::pin(one_counter(t))),
+    Case::new("versions/a-list-is-as-new-as-the-store", |t| Box::pin(list_version(t))),
+    Case::new("versions/a-watcher-sees-them-grow", |t| Box::pin(monotone(t))),
+    Case::new("versions/an-equal-put-is-not-written", |t| Box::pin(equal_put(t))),
     Case::new("versions/an-equal-merge-patch-is-not-written", |t| {
         Box::pin(equal_merge(t))
     }),
     Case::new("versions/an-equal-json-patch-is-not-written", |t| {
         Box::pin(equal_json_patch(t))
     }),
-    Case::new("versions/an-equal-apply-is-not-written", |t| {
-        Box::pin(equal_apply(t))
-    }),
+    Case::new("versions/an-equal-apply-is-not-written", |t| Box::pin(equal_apply(t))),
     Case::new("versions/an-equal-status-put-is-not-written", |t| {
         Box::pin(equal_status(t))
     }),
@@ -39,21 +29,13 @@ pub(super) const CASES: &[Case] = &[
     Case::new("versions/a-config-map-put-with-an-old-version", |t| {
         Box::pin(old_config_map(t))
     }),
-    Case::new("versions/a-put-of-a-custom-resource-needs-one", |t| {
-        Box::pin(needed(t))
-    }),
-    Case::new("versions/a-put-of-a-lease-needs-one", |t| {
-        Box::pin(needed_by_lease(t))
-    }),
+    Case::new("versions/a-put-of-a-custom-resource-needs-one", |t| Box::pin(needed(t))),
+    Case::new("versions/a-put-of-a-lease-needs-one", |t| Box::pin(needed_by_lease(t))),
     Case::new("versions/a-put-of-other-kinds-needs-none", |t| {
         Box::pin(unconditional(t))
     }),
-    Case::new("versions/a-put-with-a-garbage-version", |t| {
-        Box::pin(garbage(t))
-    }),
-    Case::new("versions/a-put-with-another-uid-conflicts", |t| {
-        Box::pin(other_uid(t))
-    }),
+    Case::new("versions/a-put-with-a-garbage-version", |t| Box::pin(garbage(t))),
+    Case::new("versions/a-put-with-another-uid-conflicts", |t| Box::pin(other_uid(t))),
     Case::new("versions/a-put-with-another-name-is-refused", |t| {
         Box::pin(other_name(t))
     }),
@@ -64,10 +46,7 @@ pub(super) const CASES: &[Case] = &[
         Box::pin(merges(t))
     })
     .uncompared(),
-    Case::new("versions/applies-without-one-never-conflict", |t| {
-        Box::pin(applies(t))
-    })
-    .uncompared(),
+    Case::new("versions/applies-without-one-never-conflict", |t| Box::pin(applies(t))).uncompared(),
     Case::new("versions/a-merge-patch-with-an-old-one-conflicts", |t| {
         Box::pin(old_in_merge(t))
     }),
@@ -82,13 +61,10 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-async fn one_counter(t: &Trial) -> Result<()> {
+async fn one_counter(t: &CaseRun) -> Result<()> {
     let mut last = 0;
     for round in 0..4 {
-        let made = t
-            .new_widget(&format!("w{round}"), json!({}))
-            .await?
-            .version()?;
+        let made = t.new_widget(&format!("w{round}"), json!({})).await?.version()?;
         let path = t.core("configmaps");
         let map = t
             .create(&path, &config_map(&format!("c{round}"), json!({})))
@@ -104,26 +80,20 @@ async fn one_counter(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn list_version(t: &Trial) -> Result<()> {
+async fn list_version(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?.version()?;
     let other = t
         .create(&t.core("configmaps"), &config_map("c", json!({})))
         .await?
         .version()?;
     let list = t.get(&t.widgets()).await?.code(200)?;
-    ensure!(
-        list.version()? >= other && other > made,
-        "a list older than the store"
-    );
+    ensure!(list.version()? >= other && other > made, "a list older than the store");
     let got = t.get(&t.widget("a")).await?;
-    ensure!(
-        got.version()? == made,
-        "an object keeps the version of its own write"
-    );
+    ensure!(got.version()? == made, "an object keeps the version of its own write");
     Ok(())
 }
 
-async fn monotone(t: &Trial) -> Result<()> {
+async fn monotone(t: &CaseRun) -> Result<()> {
     let mut watch = t.watch(&t.widgets()).await?;
     t.new_widget("a", json!({})).await?;
     for color in ["red", "green", "blue"] {
@@ -140,31 +110,20 @@ async fn monotone(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn equal_put(t: &Trial) -> Result<()> {
+async fn equal_put(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "color": "red" })).await?;
     let mut watch = t
-        .watch(&format!(
-            "{}?resourceVersion={}",
-            t.widgets(),
-            made.version()?
-        ))
+        .watch(&format!("{}?resourceVersion={}", t.widgets(), made.version()?))
         .await?;
     let put = t.put(&t.widget("a"), &made.body).await?.code(200)?;
-    ensure!(
-        put.version()? == made.version()?,
-        "an equal PUT took a version"
-    );
+    ensure!(put.version()? == made.version()?, "an equal PUT took a version");
     watch.silent().await
 }
 
-async fn equal_merge(t: &Trial) -> Result<()> {
+async fn equal_merge(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "color": "red" })).await?;
     let mut watch = t
-        .watch(&format!(
-            "{}?resourceVersion={}",
-            t.widgets(),
-            made.version()?
-        ))
+        .watch(&format!("{}?resourceVersion={}", t.widgets(), made.version()?))
         .await?;
     let patch = json!({ "spec": { "color": "red" } });
     let patched = t.merge(&t.widget("a"), &patch).await?.code(200)?;
@@ -175,7 +134,7 @@ async fn equal_merge(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn equal_json_patch(t: &Trial) -> Result<()> {
+async fn equal_json_patch(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "color": "red" })).await?;
     let patch = json!([{ "op": "replace", "path": "/spec/color", "value": "red" }]);
     let patched = t.json_patch(&t.widget("a"), &patch).await?.code(200)?;
@@ -186,27 +145,20 @@ async fn equal_json_patch(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn equal_apply(t: &Trial) -> Result<()> {
+async fn equal_apply(t: &CaseRun) -> Result<()> {
     let config = widget("a", json!({ "color": "red" }));
     let made = t.apply(&t.widget("a"), "one", &config).await?.code(201)?;
     let mut watch = t
-        .watch(&format!(
-            "{}?resourceVersion={}",
-            t.widgets(),
-            made.version()?
-        ))
+        .watch(&format!("{}?resourceVersion={}", t.widgets(), made.version()?))
         .await?;
     // Times in managedFields have whole seconds; only then could they make a difference.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     let again = t.apply(&t.widget("a"), "one", &config).await?.code(200)?;
-    ensure!(
-        again.version()? == made.version()?,
-        "an equal apply took a version"
-    );
+    ensure!(again.version()? == made.version()?, "an equal apply took a version");
     watch.silent().await
 }
 
-async fn equal_status(t: &Trial) -> Result<()> {
+async fn equal_status(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}/status", t.widget("a"));
     let first = t
@@ -221,7 +173,7 @@ async fn equal_status(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_version(t: &Trial) -> Result<()> {
+async fn old_version(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
         .await?
@@ -243,15 +195,13 @@ async fn old_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_config_map(t: &Trial) -> Result<()> {
+async fn old_config_map(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps/a");
     let made = t
         .create(&t.core("configmaps"), &config_map("a", json!({})))
         .await?
         .code(201)?;
-    t.merge(&path, &json!({ "data": { "k": "1" } }))
-        .await?
-        .code(200)?;
+    t.merge(&path, &json!({ "data": { "k": "1" } })).await?.code(200)?;
     let stale = with(&made.body, json!({ "data": { "k": "2" } }));
     t.put(&path, &stale)
         .await?
@@ -260,36 +210,27 @@ async fn old_config_map(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn needed(t: &Trial) -> Result<()> {
+async fn needed(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let without = widget("a", json!({ "color": "red" }));
-    let refused = t
-        .put(&t.widget("a"), &without)
-        .await?
-        .refused(422, "Invalid")?;
+    let refused = t.put(&t.widget("a"), &without).await?.refused(422, "Invalid")?;
     refused.says("metadata.resourceVersion: Invalid value: 0: must be specified for an update")?;
     Ok(())
 }
 
-async fn needed_by_lease(t: &Trial) -> Result<()> {
+async fn needed_by_lease(t: &CaseRun) -> Result<()> {
     let lease = json!({ "metadata": { "name": "a" }, "spec": { "holderIdentity": "me" } });
     let path = t.api("coordination.k8s.io/v1", "leases");
     t.create(&path, &lease).await?.code(201)?;
-    let refused = t
-        .put(&format!("{path}/a"), &lease)
-        .await?
-        .refused(422, "Invalid")?;
+    let refused = t.put(&format!("{path}/a"), &lease).await?.refused(422, "Invalid")?;
     refused.says("must be specified for an update")?;
     Ok(())
 }
 
-async fn unconditional(t: &Trial) -> Result<()> {
+async fn unconditional(t: &CaseRun) -> Result<()> {
     let changed = json!({ "metadata": { "labels": { "changed": "yes" } } });
     for (path, object) in super::samples::unconditional(t) {
-        let name = object["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let made = t.create(&path, &object).await?.code(201)?;
         let mut body = with(&made.body, changed.clone());
         body["metadata"]["resourceVersion"] = Value::Null;
@@ -299,68 +240,49 @@ async fn unconditional(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn garbage(t: &Trial) -> Result<()> {
+async fn garbage(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     for version in ["abc", "-1", "1.5"] {
-        let body = with(
-            &made.body,
-            json!({ "metadata": { "resourceVersion": version } }),
-        );
+        let body = with(&made.body, json!({ "metadata": { "resourceVersion": version } }));
         t.put(&t.widget("a"), &body)
             .await?
             .refused(500, "")?
             .says("invalid syntax")?;
     }
-    let future = with(
-        &made.body,
-        json!({ "metadata": { "resourceVersion": "999999999" } }),
-    );
-    t.put(&t.widget("a"), &future)
-        .await?
-        .refused(409, "Conflict")?;
+    let future = with(&made.body, json!({ "metadata": { "resourceVersion": "999999999" } }));
+    t.put(&t.widget("a"), &future).await?.refused(409, "Conflict")?;
     Ok(())
 }
 
-async fn other_uid(t: &Trial) -> Result<()> {
+async fn other_uid(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let uid = "11111111-2222-4333-8444-555555555555";
     let body = with(&made.body, json!({ "metadata": { "uid": uid } }));
-    t.put(&t.widget("a"), &body)
-        .await?
-        .refused(409, "Conflict")?;
+    t.put(&t.widget("a"), &body).await?.refused(409, "Conflict")?;
     Ok(())
 }
 
-async fn other_name(t: &Trial) -> Result<()> {
+async fn other_name(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let body = with(&made.body, json!({ "metadata": { "name": "b" } }));
-    t.put(&t.widget("a"), &body)
-        .await?
-        .refused(400, "BadRequest")?;
-    let body = with(
-        &made.body,
-        json!({ "metadata": { "namespace": "elsewhere" } }),
-    );
-    t.put(&t.widget("a"), &body)
-        .await?
-        .refused(400, "BadRequest")?;
+    t.put(&t.widget("a"), &body).await?.refused(400, "BadRequest")?;
+    let body = with(&made.body, json!({ "metadata": { "namespace": "elsewhere" } }));
+    t.put(&t.widget("a"), &body).await?.refused(400, "BadRequest")?;
     Ok(())
 }
 
-async fn put_missing(t: &Trial) -> Result<()> {
+async fn put_missing(t: &CaseRun) -> Result<()> {
     t.put(&t.widget("a"), &widget("a", json!({}))).await?;
     let with_version = with(
         &widget("a", json!({})),
         json!({ "metadata": { "resourceVersion": "1" } }),
     );
-    t.put(&t.widget("a"), &with_version)
-        .await?
-        .refused(404, "NotFound")?;
+    t.put(&t.widget("a"), &with_version).await?.refused(404, "NotFound")?;
     t.get(&t.widget("a")).await?.refused(404, "NotFound")?;
     Ok(())
 }
 
-async fn merges(t: &Trial) -> Result<()> {
+async fn merges(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = t.widget("a");
     let patches = (0..25).map(|n| {
@@ -373,7 +295,7 @@ async fn merges(t: &Trial) -> Result<()> {
     all_settings(t, 25).await
 }
 
-async fn applies(t: &Trial) -> Result<()> {
+async fn applies(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let paths: Vec<_> = (0..25)
         .map(|n| format!("{}?fieldManager=m{n}", t.widget("a")))
@@ -388,27 +310,25 @@ async fn applies(t: &Trial) -> Result<()> {
     all_settings(t, 25).await
 }
 
-async fn all_settings(t: &Trial, count: usize) -> Result<()> {
+async fn all_settings(t: &CaseRun, count: usize) -> Result<()> {
     let settings = t.get(&t.widget("a")).await?.at("/spec/settings");
     let found = settings.as_object().map_or(0, serde_json::Map::len);
     ensure!(found == count, "{found} of {count} writes are there");
     Ok(())
 }
 
-async fn old_in_merge(t: &Trial) -> Result<()> {
+async fn old_in_merge(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
         .await?
         .code(200)?;
     let version = made.text("/metadata/resourceVersion");
     let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "color": "blue" } });
-    t.merge(&t.widget("a"), &patch)
-        .await?
-        .refused(409, "Conflict")?;
+    t.merge(&t.widget("a"), &patch).await?.refused(409, "Conflict")?;
     Ok(())
 }
 
-async fn old_in_json(t: &Trial) -> Result<()> {
+async fn old_in_json(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
         .await?
@@ -418,13 +338,11 @@ async fn old_in_json(t: &Trial) -> Result<()> {
         { "op": "replace", "path": "/metadata/resourceVersion", "value": version },
         { "op": "replace", "path": "/spec/color", "value": "blue" },
     ]);
-    t.json_patch(&t.widget("a"), &patch)
-        .await?
-        .refused(409, "Conflict")?;
+    t.json_patch(&t.widget("a"), &patch).await?.refused(409, "Conflict")?;
     Ok(())
 }
 
-async fn failing_json_patch(t: &Trial) -> Result<()> {
+async fn failing_json_patch(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     let patches = [
         json!([{ "op": "test", "path": "/spec/color", "value": "blue" }]),
@@ -432,10 +350,7 @@ async fn failing_json_patch(t: &Trial) -> Result<()> {
         json!([{ "op": "add", "path": "/spec/no/way", "value": 1 }]),
     ];
     for patch in patches {
-        let refused = t
-            .json_patch(&t.widget("a"), &patch)
-            .await?
-            .refused(422, "Invalid")?;
+        let refused = t.json_patch(&t.widget("a"), &patch).await?.refused(422, "Invalid")?;
         refused.says("the server rejected our request due to an error in our request")?;
     }
     // Not what the RFC says, but what the server does: a replacement of nothing adds.
@@ -447,7 +362,7 @@ async fn failing_json_patch(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn strategic(t: &Trial) -> Result<()> {
+async fn strategic(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let body = json!({ "spec": { "color": "red" } }).to_string();
     let headers = [("content-type", STRATEGIC)];

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -20,59 +20,38 @@ pub(super) const CASES: &[Case] = &[
         Box::pin(field_selector(t))
     }),
     Case::new("watch/one-object-by-name", |t| Box::pin(by_name(t))),
-    Case::new("watch/a-status-change-is-an-event", |t| {
-        Box::pin(status_change(t))
-    }),
-    Case::new("watch/unset-version-begins-with-everything", |t| {
-        Box::pin(unset(t))
-    }),
-    Case::new("watch/version-zero-begins-with-everything", |t| {
-        Box::pin(zero(t))
-    }),
+    Case::new("watch/a-status-change-is-an-event", |t| Box::pin(status_change(t))),
+    Case::new("watch/unset-version-begins-with-everything", |t| Box::pin(unset(t))),
+    Case::new("watch/version-zero-begins-with-everything", |t| Box::pin(zero(t))),
     Case::new("watch/a-version-begins-after-it", |t| Box::pin(after(t))),
     Case::new("watch/all-namespaces", |t| Box::pin(all_namespaces(t))),
-    Case::new("watch/a-bad-version-is-refused", |t| {
-        Box::pin(bad_version(t))
-    }),
+    Case::new("watch/a-bad-version-is-refused", |t| Box::pin(bad_version(t))),
     Case::new("watch/a-future-version-is-silent", |t| Box::pin(future(t))),
     Case::new("watch/a-version-from-before-the-window-expires", |t| {
         Box::pin(too_old(t))
     }),
-    Case::new("watch/bookmarks-before-the-deadline", |t| {
-        Box::pin(bookmarks(t))
-    })
-    .uncompared(),
+    Case::new("watch/bookmarks-before-the-deadline", |t| Box::pin(bookmarks(t))).uncompared(),
     Case::new("watch/a-bookmark-every-minute", |t| Box::pin(minute(t)))
         .uncompared()
         .long(),
     Case::new("watch/initial-events-end-with-a-bookmark", |t| {
         Box::pin(initial_events(t))
     }),
-    Case::new("watch/initial-events-need-the-match", |t| {
-        Box::pin(initial_refused(t))
-    }),
-    Case::new("watch/initial-events-of-nothing", |t| {
-        Box::pin(initial_empty(t))
-    }),
+    Case::new("watch/initial-events-need-the-match", |t| Box::pin(initial_refused(t))),
+    Case::new("watch/initial-events-of-nothing", |t| Box::pin(initial_empty(t))),
     Case::new("watch/initial-events-with-a-selector", |t| {
         Box::pin(initial_selected(t))
     }),
-    Case::new("watch/initial-events-declined", |t| {
-        Box::pin(initial_declined(t))
-    }),
-    Case::new("watch/the-time-limit-ends-it-cleanly", |t| {
-        Box::pin(time_limit(t))
-    }),
+    Case::new("watch/initial-events-declined", |t| Box::pin(initial_declined(t))),
+    Case::new("watch/the-time-limit-ends-it-cleanly", |t| Box::pin(time_limit(t))),
     Case::new("watch/built-in-kinds", |t| Box::pin(built_in(t))),
     Case::new("watch/the-old-watch-path", |t| Box::pin(old_path(t))),
 ];
 
-async fn life(t: &Trial) -> Result<()> {
+async fn life(t: &CaseRun) -> Result<()> {
     let mut watch = t.watch(&t.widgets()).await?;
     let made = t.new_widget("a", json!({})).await?;
-    let changed = t
-        .merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
-        .await?;
+    let changed = t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } })).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     ensure!(
         watch.expect("ADDED", "a").await?.version()? == made.version()?,
@@ -91,7 +70,7 @@ async fn life(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn two_watches(t: &Trial) -> Result<()> {
+async fn two_watches(t: &CaseRun) -> Result<()> {
     let mut one = t.watch(&t.widgets()).await?;
     let mut two = t.watch(&t.widgets()).await?;
     for name in ["a", "b"] {
@@ -107,11 +86,9 @@ async fn two_watches(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn label_selector(t: &Trial) -> Result<()> {
+async fn label_selector(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
-    let mut watch = t
-        .watch(&format!("{}?labelSelector=on%3Dyes", t.widgets()))
-        .await?;
+    let mut watch = t.watch(&format!("{}?labelSelector=on%3Dyes", t.widgets())).await?;
     let label = |value| json!({ "metadata": { "labels": { "on": value } } });
     t.merge(&t.widget("a"), &label("yes")).await?.code(200)?;
     watch.expect("ADDED", "a").await?;
@@ -121,19 +98,13 @@ async fn label_selector(t: &Trial) -> Result<()> {
     watch.expect("MODIFIED", "a").await?;
     let left = t.merge(&t.widget("a"), &label("no")).await?.code(200)?;
     let gone = watch.expect("DELETED", "a").await?;
-    ensure!(
-        gone.version()? == left.version()?,
-        "not the version of the change"
-    );
-    ensure!(
-        gone.object["metadata"]["labels"]["on"] == "yes",
-        "not the old object"
-    );
+    ensure!(gone.version()? == left.version()?, "not the version of the change");
+    ensure!(gone.object["metadata"]["labels"]["on"] == "yes", "not the old object");
     t.merge(&t.widget("a"), &label("never")).await?.code(200)?;
     watch.silent().await
 }
 
-async fn field_selector(t: &Trial) -> Result<()> {
+async fn field_selector(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "blue" })).await?;
     let mut watch = t
         .watch(&format!("{}?fieldSelector=spec.color%3Dred", t.widgets()))
@@ -146,7 +117,7 @@ async fn field_selector(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn by_name(t: &Trial) -> Result<()> {
+async fn by_name(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     let mut watch = t
@@ -159,14 +130,10 @@ async fn by_name(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn status_change(t: &Trial) -> Result<()> {
+async fn status_change(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let mut watch = t
-        .watch(&format!(
-            "{}?resourceVersion={}",
-            t.widgets(),
-            made.version()?
-        ))
+        .watch(&format!("{}?resourceVersion={}", t.widgets(), made.version()?))
         .await?;
     let path = format!("{}/status", t.widget("a"));
     t.merge(&path, &json!({ "status": { "phase": "Up" } }))
@@ -176,7 +143,7 @@ async fn status_change(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn begins_with_everything(t: &Trial, query: &str) -> Result<()> {
+async fn begins_with_everything(t: &CaseRun, query: &str) -> Result<()> {
     for name in ["b", "a", "c"] {
         t.new_widget(name, json!({})).await?;
     }
@@ -197,15 +164,15 @@ async fn begins_with_everything(t: &Trial, query: &str) -> Result<()> {
     Ok(())
 }
 
-async fn unset(t: &Trial) -> Result<()> {
+async fn unset(t: &CaseRun) -> Result<()> {
     begins_with_everything(t, "").await
 }
 
-async fn zero(t: &Trial) -> Result<()> {
+async fn zero(t: &CaseRun) -> Result<()> {
     begins_with_everything(t, "?resourceVersion=0").await
 }
 
-async fn after(t: &Trial) -> Result<()> {
+async fn after(t: &CaseRun) -> Result<()> {
     let first = t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
@@ -216,7 +183,7 @@ async fn after(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn all_namespaces(t: &Trial) -> Result<()> {
+async fn all_namespaces(t: &CaseRun) -> Result<()> {
     let selector = format!("labelSelector=trial%3D{}", t.namespace);
     let path = format!("/apis/conformance.example.com/v1/widgets?{selector}");
     let mut watch = t.watch(&path).await?;
@@ -228,7 +195,7 @@ async fn all_namespaces(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_version(t: &Trial) -> Result<()> {
+async fn bad_version(t: &CaseRun) -> Result<()> {
     for version in ["abc", "-1"] {
         let path = format!("{}?watch=true&resourceVersion={version}", t.widgets());
         let refused = t.get(&path).await?;
@@ -237,26 +204,18 @@ async fn bad_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn future(t: &Trial) -> Result<()> {
+async fn future(t: &CaseRun) -> Result<()> {
     let path = format!("{}?resourceVersion=999999999&timeoutSeconds=2", t.widgets());
     let mut watch = t.watch(&path).await?;
     t.new_widget("a", json!({})).await?;
-    ensure!(
-        watch.next().await?.is_none(),
-        "an event from before the future"
-    );
+    ensure!(watch.next().await?.is_none(), "an event from before the future");
     Ok(())
 }
 
-async fn too_old(t: &Trial) -> Result<()> {
+async fn too_old(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
-    let mut watch = t
-        .watch(&format!("{}?resourceVersion=1", t.widgets()))
-        .await?;
-    let event = watch
-        .next()
-        .await?
-        .context("the watch ended without a word")?;
+    let mut watch = t.watch(&format!("{}?resourceVersion=1", t.widgets())).await?;
+    let event = watch.next().await?.context("the watch ended without a word")?;
     ensure!(event.kind == "ERROR", "{} {}", event.kind, event.object);
     ensure!(
         event.object["code"] == 410 && event.object["reason"] == "Expired",
@@ -264,15 +223,12 @@ async fn too_old(t: &Trial) -> Result<()> {
         event.object
     );
     let message = event.object["message"].as_str().unwrap_or_default();
-    ensure!(
-        message.starts_with("too old resource version: 1 ("),
-        "{message}"
-    );
+    ensure!(message.starts_with("too old resource version: 1 ("), "{message}");
     ensure!(watch.next().await?.is_none(), "the watch goes on");
     Ok(())
 }
 
-async fn bookmarks(t: &Trial) -> Result<()> {
+async fn bookmarks(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let path = format!(
         "{}?allowWatchBookmarks=true&timeoutSeconds=10&resourceVersion={}",
@@ -301,28 +257,19 @@ async fn bookmarks(t: &Trial) -> Result<()> {
         .map(|meta| meta.remove("creationTimestamp"));
     got.as_object_mut().map(|object| object.remove("spec"));
     ensure!(got == only, "{}", last.object);
-    ensure!(
-        last.version()? >= other,
-        "other kinds' writes do not advance it"
-    );
+    ensure!(last.version()? >= other, "other kinds' writes do not advance it");
     Ok(())
 }
 
-async fn minute(t: &Trial) -> Result<()> {
-    let path = format!(
-        "{}?allowWatchBookmarks=true&timeoutSeconds=150",
-        t.widgets()
-    );
+async fn minute(t: &CaseRun) -> Result<()> {
+    let path = format!("{}?allowWatchBookmarks=true&timeoutSeconds=150", t.widgets());
     let mut watch = t.watch(&path).await?;
     // One may come with the beginning, and none comes while nothing is written: the minute is about
     // the first one after a write.
     t.new_widget("a", json!({})).await?;
     watch.expect("ADDED", "a").await?;
     let started = Instant::now();
-    let event = watch
-        .next_within(Duration::from_secs(90))
-        .await?
-        .context("ended")?;
+    let event = watch.next_within(Duration::from_secs(90)).await?.context("ended")?;
     ensure!(event.kind == "BOOKMARK", "{}", event.kind);
     let waited = started.elapsed();
     ensure!(waited > Duration::from_secs(20), "after {waited:?}");
@@ -331,14 +278,11 @@ async fn minute(t: &Trial) -> Result<()> {
 
 const INITIAL: &str = "sendInitialEvents=true&allowWatchBookmarks=true";
 
-async fn initial_events(t: &Trial) -> Result<()> {
+async fn initial_events(t: &CaseRun) -> Result<()> {
     for name in ["a", "b"] {
         t.new_widget(name, json!({})).await?;
     }
-    let path = format!(
-        "{}?{INITIAL}&resourceVersionMatch=NotOlderThan",
-        t.widgets()
-    );
+    let path = format!("{}?{INITIAL}&resourceVersionMatch=NotOlderThan", t.widgets());
     let mut watch = t.watch(&path).await?;
     watch.expect("ADDED", "a").await?;
     watch.expect("ADDED", "b").await?;
@@ -351,7 +295,7 @@ async fn initial_events(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn initial_refused(t: &Trial) -> Result<()> {
+async fn initial_refused(t: &CaseRun) -> Result<()> {
     let queries = [
         format!("watch=true&{INITIAL}"),
         format!("watch=true&{INITIAL}&resourceVersionMatch=Exact&resourceVersion=1"),
@@ -366,22 +310,18 @@ async fn initial_refused(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn initial_empty(t: &Trial) -> Result<()> {
-    let path = format!(
-        "{}?{INITIAL}&resourceVersionMatch=NotOlderThan",
-        t.widgets()
-    );
+async fn initial_empty(t: &CaseRun) -> Result<()> {
+    let path = format!("{}?{INITIAL}&resourceVersionMatch=NotOlderThan", t.widgets());
     let mut watch = t.watch(&path).await?;
     let end = watch.next().await?.context("the watch ended")?;
     ensure!(end.kind == "BOOKMARK", "{} {}", end.kind, end.object);
     Ok(())
 }
 
-async fn initial_selected(t: &Trial) -> Result<()> {
+async fn initial_selected(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     t.new_widget("b", json!({ "color": "blue" })).await?;
-    let query =
-        format!("{INITIAL}&resourceVersionMatch=NotOlderThan&fieldSelector=spec.color%3Dblue");
+    let query = format!("{INITIAL}&resourceVersionMatch=NotOlderThan&fieldSelector=spec.color%3Dblue");
     let mut watch = t.watch(&format!("{}?{query}", t.widgets())).await?;
     watch.expect("ADDED", "b").await?;
     let end = watch.next().await?.context("the watch ended")?;
@@ -389,26 +329,23 @@ async fn initial_selected(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn initial_declined(t: &Trial) -> Result<()> {
+async fn initial_declined(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
-    let query =
-        "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let query = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = t.watch(&format!("{}?{query}", t.widgets())).await?;
     watch.silent().await
 }
 
-async fn time_limit(t: &Trial) -> Result<()> {
+async fn time_limit(t: &CaseRun) -> Result<()> {
     let started = Instant::now();
-    let mut watch = t
-        .watch(&format!("{}?timeoutSeconds=1", t.widgets()))
-        .await?;
+    let mut watch = t.watch(&format!("{}?timeoutSeconds=1", t.widgets())).await?;
     ensure!(watch.next().await?.is_none(), "an event");
     let took = started.elapsed();
     ensure!((900..30_000).contains(&took.as_millis()), "{took:?}");
     Ok(())
 }
 
-async fn built_in(t: &Trial) -> Result<()> {
+async fn built_in(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     let mut watch = t.watch(&path).await?;
     t.create(&path, &config_map("a", json!({ "k": "v" })))
@@ -421,14 +358,11 @@ async fn built_in(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_path(t: &Trial) -> Result<()> {
+async fn old_path(t: &CaseRun) -> Result<()> {
     t.create(&t.core("configmaps"), &config_map("a", json!({})))
         .await?
         .code(201)?;
-    let path = format!(
-        "/api/v1/watch/namespaces/{}/configmaps?timeoutSeconds=1",
-        t.namespace
-    );
+    let path = format!("/api/v1/watch/namespaces/{}/configmaps?timeoutSeconds=1", t.namespace);
     let mut watch = t.watch(&path).await?;
     watch.expect("ADDED", "a").await?;
     Ok(())

@@ -9,33 +9,21 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{MERGE, Trial};
+use crate::case_run::{CaseRun, MERGE};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("workloads/a-namespace-is-furnished", |t| {
-        Box::pin(furnished(t))
-    })
-    .with_controllers(),
-    Case::new("workloads/a-deployment-becomes-pods", |t| {
-        Box::pin(becomes_pods(t))
-    })
-    .with_controllers(),
+    Case::new("workloads/a-namespace-is-furnished", |t| Box::pin(furnished(t))).with_controllers(),
+    Case::new("workloads/a-deployment-becomes-pods", |t| Box::pin(becomes_pods(t))).with_controllers(),
     Case::new("workloads/a-rollout-goes-on-as-pods-get-ready", |t| {
         Box::pin(rollout(t))
     })
     .with_controllers(),
-    Case::new("workloads/recreating-waits-for-old-pods", |t| {
-        Box::pin(recreates(t))
-    })
-    .with_controllers(),
+    Case::new("workloads/recreating-waits-for-old-pods", |t| Box::pin(recreates(t))).with_controllers(),
     Case::new("workloads/a-paused-deployment-scales-in-proportion", |t| {
         Box::pin(paused(t))
     })
     .with_controllers(),
-    Case::new("workloads/pods-are-adopted-and-let-go", |t| {
-        Box::pin(adopted(t))
-    })
-    .with_controllers(),
+    Case::new("workloads/pods-are-adopted-and-let-go", |t| Box::pin(adopted(t))).with_controllers(),
     Case::new("workloads/a-deployment-takes-everything-with-it", |t| {
         Box::pin(cascade(t))
     })
@@ -47,7 +35,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// Waits until an object is as wanted. What is there is not recorded: how often it is looked at
 /// depends on the machine.
-async fn until(t: &Trial, path: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+async fn until(t: &CaseRun, path: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
     let mut last = Value::Null;
     for _ in 0..600 {
         let answer = t.quiet("GET", path, &[], "").await?;
@@ -60,7 +48,7 @@ async fn until(t: &Trial, path: &str, wanted: impl Fn(&Value) -> bool) -> Result
     bail!("{path} stays {last}")
 }
 
-async fn gone(t: &Trial, path: &str) -> Result<()> {
+async fn gone(t: &CaseRun, path: &str) -> Result<()> {
     for _ in 0..600 {
         if t.quiet("GET", path, &[], "").await?.code == 404 {
             return Ok(());
@@ -82,18 +70,16 @@ fn settled(object: &Value) -> bool {
     object["metadata"]["generation"] == object["status"]["observedGeneration"]
 }
 
-async fn furnished(t: &Trial) -> Result<()> {
+async fn furnished(t: &CaseRun) -> Result<()> {
     let account = t.core("serviceaccounts/default");
     until(t, &account, |_| true).await?;
     t.delete(&account).await?.code(200)?;
     until(t, &account, |_| true).await?;
     let map = t.core("configmaps/kube-root-ca.crt");
     let before = until(t, &map, |_| true).await?;
-    t.note("annotations", before["metadata"]["annotations"].clone())
-        .await;
+    t.note("annotations", before["metadata"]["annotations"].clone()).await;
     let edit = json!({ "data": { "ca.crt": "mine", "more": "mine" } }).to_string();
-    t.quiet("PATCH", &map, &[("content-type", MERGE)], edit)
-        .await?;
+    t.quiet("PATCH", &map, &[("content-type", MERGE)], edit).await?;
     until(t, &map, |it| it["data"] == before["data"]).await?;
     t.quiet("DELETE", &map, &[], "").await?.code(200)?;
     until(t, &map, |it| it["data"] == before["data"]).await?;
@@ -124,13 +110,11 @@ fn deployment(name: &str, replicas: u32, spec: &Value) -> Value {
 }
 
 /// Creates a deployment and waits for its pods.
-async fn deployed(t: &Trial, name: &str, replicas: u32, spec: &Value) -> Result<String> {
+async fn deployed(t: &CaseRun, name: &str, replicas: u32, spec: &Value) -> Result<String> {
     let deployments = t.api("apps/v1", "deployments");
     let body = deployment(name, replicas, spec).to_string();
     let json = ("content-type", "application/json");
-    t.quiet("POST", &deployments, &[json], body)
-        .await?
-        .code(201)?;
+    t.quiet("POST", &deployments, &[json], body).await?.code(201)?;
     let path = format!("{deployments}/{name}");
     until(t, &path, |it| {
         settled(it) && count(it, "updatedReplicas") == i64::from(replicas)
@@ -139,16 +123,14 @@ async fn deployed(t: &Trial, name: &str, replicas: u32, spec: &Value) -> Result<
     Ok(path)
 }
 
-async fn patch(t: &Trial, path: &str, body: &Value) -> Result<()> {
+async fn patch(t: &CaseRun, path: &str, body: &Value) -> Result<()> {
     let merge = [("content-type", MERGE)];
-    t.quiet("PATCH", path, &merge, body.to_string())
-        .await?
-        .code(200)?;
+    t.quiet("PATCH", path, &merge, body.to_string()).await?.code(200)?;
     Ok(())
 }
 
 /// Says of every pod that it is ready, as a kubelet would, until the deployment is done.
-async fn get_ready(t: &Trial, path: &str, name: &str) -> Result<Value> {
+async fn get_ready(t: &CaseRun, path: &str, name: &str) -> Result<Value> {
     let pods = t.core(&format!("pods?labelSelector=app%3D{name}"));
     for _ in 0..200 {
         let seen = t.quiet("GET", path, &[], "").await?.body;
@@ -180,11 +162,8 @@ fn conditions(object: &Value) -> Value {
 }
 
 /// Replica sets by name: what they ask for, their annotations and their labels.
-async fn note_sets(t: &Trial, name: &str) -> Result<()> {
-    let path = t.api(
-        "apps/v1",
-        &format!("replicasets?labelSelector=app%3D{name}"),
-    );
+async fn note_sets(t: &CaseRun, name: &str) -> Result<()> {
+    let path = t.api("apps/v1", &format!("replicasets?labelSelector=app%3D{name}"));
     let sets = until(t, &path, |list| items(list).iter().all(settled)).await?;
     for set in items(&sets) {
         let seen = json!({
@@ -198,11 +177,10 @@ async fn note_sets(t: &Trial, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn becomes_pods(t: &Trial) -> Result<()> {
+async fn becomes_pods(t: &CaseRun) -> Result<()> {
     let path = deployed(t, "web", 2, &json!({})).await?;
     let seen = until(t, &path, |it| count(it, "unavailableReplicas") == 2).await?;
-    t.note("annotations", seen["metadata"]["annotations"].clone())
-        .await;
+    t.note("annotations", seen["metadata"]["annotations"].clone()).await;
     t.note("conditions", conditions(&seen)).await;
     let mut status = seen["status"].clone();
     status["conditions"] = Value::Null;
@@ -234,13 +212,12 @@ async fn becomes_pods(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn rollout(t: &Trial) -> Result<()> {
+async fn rollout(t: &CaseRun) -> Result<()> {
     let strategy = json!({ "type": "RollingUpdate",
         "rollingUpdate": { "maxSurge": 1, "maxUnavailable": "25%" } });
     let spec = json!({ "strategy": strategy, "revisionHistoryLimit": 1 });
     let path = deployed(t, "web", 4, &spec).await?;
-    t.note("first", conditions(&get_ready(t, &path, "web").await?))
-        .await;
+    t.note("first", conditions(&get_ready(t, &path, "web").await?)).await;
     for version in ["2", "3", "1"] {
         let image = format!("registry.example.com/c:{version}");
         let container = json!([{ "name": "c", "image": image }]);
@@ -253,15 +230,14 @@ async fn rollout(t: &Trial) -> Result<()> {
                 && count(it, "availableReplicas") == 3
         };
         until(t, &path, under_way).await?;
-        t.note("done", conditions(&get_ready(t, &path, "web").await?))
-            .await;
+        t.note("done", conditions(&get_ready(t, &path, "web").await?)).await;
     }
     let sets = t.api("apps/v1", "replicasets");
     until(t, &sets, |list| items(list).len() == 2).await?;
     note_sets(t, "web").await
 }
 
-async fn recreates(t: &Trial) -> Result<()> {
+async fn recreates(t: &CaseRun) -> Result<()> {
     let spec = json!({ "strategy": { "type": "Recreate" } });
     let path = deployed(t, "web", 2, &spec).await?;
     get_ready(t, &path, "web").await?;
@@ -272,34 +248,26 @@ async fn recreates(t: &Trial) -> Result<()> {
     note_sets(t, "web").await
 }
 
-async fn paused(t: &Trial) -> Result<()> {
+async fn paused(t: &CaseRun) -> Result<()> {
     let strategy = json!({ "type": "RollingUpdate",
         "rollingUpdate": { "maxSurge": 2, "maxUnavailable": 0 } });
     let path = deployed(t, "web", 6, &json!({ "strategy": strategy })).await?;
     get_ready(t, &path, "web").await?;
     let label = json!({ "spec": { "template": { "metadata": { "labels": { "v": "2" } } } } });
     patch(t, &path, &label).await?;
-    until(t, &path, |it| {
-        settled(it) && count(it, "updatedReplicas") == 2
-    })
-    .await?;
+    until(t, &path, |it| settled(it) && count(it, "updatedReplicas") == 2).await?;
     patch(t, &path, &json!({ "spec": { "paused": true } })).await?;
     let seen = until(t, &path, settled).await?;
     t.note("paused", conditions(&seen)).await;
     patch(t, &path, &json!({ "spec": { "replicas": 12 } })).await?;
     until(t, &path, |it| settled(it) && count(it, "replicas") == 14).await?;
     note_sets(t, "web").await?;
-    patch(
-        t,
-        &path,
-        &json!({ "spec": { "paused": false, "replicas": 3 } }),
-    )
-    .await?;
+    patch(t, &path, &json!({ "spec": { "paused": false, "replicas": 3 } })).await?;
     get_ready(t, &path, "web").await?;
     note_sets(t, "web").await
 }
 
-async fn adopted(t: &Trial) -> Result<()> {
+async fn adopted(t: &CaseRun) -> Result<()> {
     let pods = t.core("pods");
     let labels = json!({ "app": "web" });
     let container = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
@@ -336,15 +304,13 @@ async fn adopted(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn cascade(t: &Trial) -> Result<()> {
+async fn cascade(t: &CaseRun) -> Result<()> {
     for policy in ["Background", "Foreground", "Orphan"] {
         let name = policy.to_lowercase();
         let path = deployed(t, &name, 2, &json!({})).await?;
         let options = json!({ "propagationPolicy": policy }).to_string();
         let json = ("content-type", "application/json");
-        t.quiet("DELETE", &path, &[json], options)
-            .await?
-            .code(200)?;
+        t.quiet("DELETE", &path, &[json], options).await?.code(200)?;
         gone(t, &path).await?;
         let selector = format!("replicasets?labelSelector=app%3D{name}");
         let left = usize::from(policy == "Orphan");
@@ -358,24 +324,18 @@ async fn cascade(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn left_behind(t: &Trial) -> Result<()> {
+async fn left_behind(t: &CaseRun) -> Result<()> {
     let container = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "job" },
         "spec": { "template": { "spec": { "containers": container, "restartPolicy": "Never" } } },
     });
     let jobs = t.api("batch/v1", "jobs");
-    t.quiet(
-        "POST",
-        &jobs,
-        &[("content-type", "application/json")],
-        job.to_string(),
-    )
-    .await?
-    .code(201)?;
+    t.quiet("POST", &jobs, &[("content-type", "application/json")], job.to_string())
+        .await?
+        .code(201)?;
     let gone = t.quiet("DELETE", &format!("{jobs}/job"), &[], "").await?;
-    t.note("job", gone.body["metadata"]["finalizers"].clone())
-        .await;
+    t.note("job", gone.body["metadata"]["finalizers"].clone()).await;
     t.note("warnings", json!(gone.warnings)).await;
     let labels = json!({ "app": "web" });
     let controller = json!({
@@ -389,8 +349,7 @@ async fn left_behind(t: &Trial) -> Result<()> {
         .await?
         .code(201)?;
     let gone = t.delete(&t.core("replicationcontrollers/rc")).await?;
-    gone.code(200)?
-        .has("/metadata/finalizers", json!(["orphan"]))?;
+    gone.code(200)?.has("/metadata/finalizers", json!(["orphan"]))?;
     t.get("/version?timeout=invalid").await?.code(400)?;
     t.get("/version?timeout=1d").await?.code(400)?;
     Ok(())

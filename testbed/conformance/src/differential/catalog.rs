@@ -156,17 +156,10 @@ impl Kind {
     /// The collection's path.
     #[must_use]
     pub fn collection(&self, namespace: Option<&str>) -> String {
-        let root = if self.api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
-        };
+        let root = if self.api_version.contains('/') { "apis" } else { "api" };
         match namespace {
             Some(namespace) => {
-                format!(
-                    "/{root}/{}/namespaces/{namespace}/{}",
-                    self.api_version, self.plural
-                )
+                format!("/{root}/{}/namespaces/{namespace}/{}", self.api_version, self.plural)
             }
             None => format!("/{root}/{}/{}", self.api_version, self.plural),
         }
@@ -208,11 +201,7 @@ impl Kind {
         let namespace = self.namespaced.then_some(NAMESPACES[0]);
         let mut object = self.identity(namespace, BARRIER);
         overlay(&mut object, &self.base, false);
-        overlay(
-            &mut object,
-            &json!({"metadata": {"labels": {"watched": "yes"}}}),
-            false,
-        );
+        overlay(&mut object, &json!({"metadata": {"labels": {"watched": "yes"}}}), false);
         (namespace, object)
     }
 }

@@ -34,12 +34,7 @@ fn walk(path: &str, real: Option<&Value>, other: Option<&Value>, lines: &mut Vec
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
             for index in 0..a.len().max(b.len()) {
-                walk(
-                    &format!("{path}/{index}"),
-                    a.get(index),
-                    b.get(index),
-                    lines,
-                );
+                walk(&format!("{path}/{index}"), a.get(index), b.get(index), lines);
             }
         }
         (a, b) if a == b => {}
@@ -71,23 +66,13 @@ impl std::fmt::Display for Line {
 /// and both messages without what is quoted in them.
 #[must_use]
 pub fn shape(lines: &[Line]) -> String {
-    let Some(first) = lines
-        .iter()
-        .find(|line| line.path == "/body/message")
-        .or(lines.first())
-    else {
+    let Some(first) = lines.iter().find(|line| line.path == "/body/message").or(lines.first()) else {
         return String::new();
     };
     let segments: Vec<&str> = first
         .path
         .split('/')
-        .map(|segment| {
-            if segment.parse::<u32>().is_ok() {
-                "*"
-            } else {
-                segment
-            }
-        })
+        .map(|segment| if segment.parse::<u32>().is_ok() { "*" } else { segment })
         .take(7)
         .collect();
     let side = |value: &Option<Value>| match value {
@@ -124,10 +109,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_named_by_its_path() {
-        let lines = diff(
-            &json!({"a": [1, {"b": 2}]}),
-            &json!({"a": [1, {"b": 3}], "c": 4}),
-        );
+        let lines = diff(&json!({"a": [1, {"b": 2}]}), &json!({"a": [1, {"b": 3}], "c": 4}));
         let paths: Vec<&str> = lines.iter().map(|line| line.path.as_str()).collect();
         assert_eq!(paths, ["/a/1/b", "/c"]);
     }

@@ -216,16 +216,8 @@ mod tests {
         let catalog = Catalog::load().expect("menus are valid");
         let mut generator = Generator::new(&catalog, 1);
         let verbs: Vec<Verb> = (0..10_000).map(|_| generator.next_op().verb).collect();
-        for verb in [
-            Verb::JsonPatch,
-            Verb::MergePatch,
-            Verb::Apply,
-            Verb::StrategicPatch,
-        ] {
-            assert!(
-                verbs.iter().filter(|each| **each == verb).count() >= 500,
-                "{verb:?}"
-            );
+        for verb in [Verb::JsonPatch, Verb::MergePatch, Verb::Apply, Verb::StrategicPatch] {
+            assert!(verbs.iter().filter(|each| **each == verb).count() >= 500, "{verb:?}");
         }
     }
 }

@@ -13,15 +13,12 @@ use super::track::Key;
 
 static UUID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
-static NOW: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000 UTC)?( m=[+.\d]+)?")
-});
+static NOW: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000 UTC)?( m=[+.\d]+)?"));
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"<[^>]*>|\b\d+\b"));
 static ALLOCATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b10\.0\.0\.(\d+)\b"));
-static GENERATED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"\b(gen-a\.|gen-|Bad_)[b-df-hj-np-tv-z2-9]{5}\b"));
-static VERSION_FIELD: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r#"(resourceVersion(?:\\?":\s?\\?"|:))\d+"#));
+static GENERATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(gen-a\.|gen-|Bad_)[b-df-hj-np-tv-z2-9]{5}\b"));
+static VERSION_FIELD: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(resourceVersion(?:\\?":\s?\\?"|:))\d+"#));
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant of this file")
@@ -54,10 +51,7 @@ fn without_immutable(text: &str) -> String {
         rest = value;
         let Some(end) = value.find(AFTER) else { break };
         let shown = value[..end].to_lowercase();
-        if !shown.contains("invalid value: ")
-            && ["\"containers\"", "\"rules\""]
-                .iter()
-                .any(|word| shown.contains(word))
+        if !shown.contains("invalid value: ") && ["\"containers\"", "\"rules\""].iter().any(|word| shown.contains(word))
         {
             out.push_str("<structure>");
             rest = &value[end..];
@@ -78,15 +72,8 @@ fn token(body: &mut Value) {
     {
         body["status"]["token"] = json!("<token>");
     }
-    for audience in body["spec"]["audiences"]
-        .as_array_mut()
-        .into_iter()
-        .flatten()
-    {
-        if audience
-            .as_str()
-            .is_some_and(|name| name.starts_with("https://"))
-        {
+    for audience in body["spec"]["audiences"].as_array_mut().into_iter().flatten() {
+        if audience.as_str().is_some_and(|name| name.starts_with("https://")) {
             *audience = json!("<issuer>");
         }
     }
@@ -105,10 +92,7 @@ impl Mask {
     /// An answer with everything masked. `storage` is the kind asked for, `key` the object.
     pub fn answer(&mut self, storage: &str, key: Option<&Key>, answer: &Answer) -> Value {
         let mut body = answer.body.clone();
-        if body["kind"]
-            .as_str()
-            .is_some_and(|kind| kind.ends_with("List"))
-        {
+        if body["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
             self.list(storage, &mut body);
         } else if body["kind"] == "Table" {
             self.table(storage, &mut body);
@@ -160,12 +144,7 @@ impl Mask {
             .map(|column| ["Age", "Duration", "Last Schedule"].contains(&text_of(column, "name")))
             .collect();
         for row in table["rows"].as_array_mut().into_iter().flatten() {
-            for (cell, of_time) in row["cells"]
-                .as_array_mut()
-                .into_iter()
-                .flatten()
-                .zip(&of_time)
-            {
+            for (cell, of_time) in row["cells"].as_array_mut().into_iter().flatten().zip(&of_time) {
                 if *of_time && cell.as_str().is_some_and(|text| text.ends_with(['s', 'm'])) {
                     *cell = json!("<duration>");
                 }
@@ -177,17 +156,10 @@ impl Mask {
 
     fn list_metadata(&self, metadata: &mut Value) {
         if let Some(version) = number(&metadata["resourceVersion"]) {
-            let fresh = if version >= self.newest {
-                "<now>"
-            } else {
-                "<past>"
-            };
+            let fresh = if version >= self.newest { "<now>" } else { "<past>" };
             metadata["resourceVersion"] = json!(fresh);
         }
-        if metadata["continue"]
-            .as_str()
-            .is_some_and(|token| !token.is_empty())
-        {
+        if metadata["continue"].as_str().is_some_and(|token| !token.is_empty()) {
             metadata["continue"] = json!("<token>");
         }
     }
@@ -240,10 +212,7 @@ impl Mask {
                 self.version_text(key, &mut cause["message"]);
             }
             // The real server walks a map here; its message beside them is in order.
-            if causes
-                .iter()
-                .all(|cause| cause["reason"] == "FieldManagerConflict")
-            {
+            if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
                 causes.sort_by_key(ToString::to_string);
             }
         }
@@ -266,10 +235,7 @@ impl Mask {
         if !about || message.contains("Invalid value: ") {
             return;
         }
-        let seen = key
-            .and_then(|key| self.versions.get(key))
-            .cloned()
-            .unwrap_or_default();
+        let seen = key.and_then(|key| self.versions.get(key)).cloned().unwrap_or_default();
         let name = |found: &Captures<'_>| {
             if found[0].starts_with('<') {
                 return found[0].to_owned();
@@ -358,9 +324,7 @@ fn typed_errors(text: &str) -> String {
     lines.sort_unstable();
     let holder = |line: &str| {
         let path = line.split_once(": ").map_or(line, |(path, _)| path);
-        path.rsplit_once('.')
-            .map_or("", |(holder, _)| holder)
-            .to_owned()
+        path.rsplit_once('.').map_or("", |(holder, _)| holder).to_owned()
     };
     let left: Vec<String> = lines
         .iter()
@@ -407,19 +371,9 @@ fn managers(metadata: &mut Value) {
         return;
     };
     let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or("").to_owned();
-    let server = |entry: &Value| {
-        (
-            text(entry, "operation"),
-            text(entry, "time"),
-            text(entry, "manager"),
-        )
-    };
-    let sorted = entries
-        .windows(2)
-        .all(|pair| server(&pair[0]) <= server(&pair[1]));
-    entries.sort_by_key(|entry| {
-        ["manager", "operation", "subresource", "apiVersion"].map(|field| text(entry, field))
-    });
+    let server = |entry: &Value| (text(entry, "operation"), text(entry, "time"), text(entry, "manager"));
+    let sorted = entries.windows(2).all(|pair| server(&pair[0]) <= server(&pair[1]));
+    entries.sort_by_key(|entry| ["manager", "operation", "subresource", "apiVersion"].map(|field| text(entry, field)));
     for entry in entries.iter_mut() {
         if entry["time"].is_string() {
             entry["time"] = json!("<time>");
@@ -450,8 +404,7 @@ mod tests {
 
     #[test]
     fn only_the_structure_that_may_not_change_is_masked() {
-        let shown =
-            r#"spec.template: Invalid value: {"Spec":{"Containers":[]}}: field is immutable"#;
+        let shown = r#"spec.template: Invalid value: {"Spec":{"Containers":[]}}: field is immutable"#;
         let masked = "spec.template: Invalid value: <structure>: field is immutable";
         assert_eq!(without_immutable(shown), masked);
         let other = r#"spec.a: Invalid value: {"b":1}: must not be; "#;

@@ -154,21 +154,14 @@ impl Op {
     #[must_use]
     pub fn key(&self, kind: &Kind) -> Option<Key> {
         let name = self.name.as_ref()?;
-        Some(Key::new(
-            &kind.storage(),
-            self.namespace.as_deref().unwrap_or(""),
-            name,
-        ))
+        Some(Key::new(&kind.storage(), self.namespace.as_deref().unwrap_or(""), name))
     }
 
     /// The request one server gets.
     #[must_use]
     pub fn wire(&self, kind: &Kind, tracked: &Tracked) -> Wire {
         let mut target = kind.collection(self.namespace.as_deref());
-        let named = !matches!(
-            self.verb,
-            Verb::Create | Verb::List | Verb::DeleteCollection
-        );
+        let named = !matches!(self.verb, Verb::Create | Verb::List | Verb::DeleteCollection);
         if let (true, Some(name)) = (named || self.sub.is_some(), &self.name) {
             target.push('/');
             target.push_str(&percent(name));
@@ -204,11 +197,7 @@ impl Op {
     /// What a continue token belongs to.
     #[must_use]
     pub fn scope(&self, kind: &Kind) -> String {
-        format!(
-            "{}|{}",
-            kind.collection(self.namespace.as_deref()),
-            self.verb.as_str()
-        )
+        format!("{}|{}", kind.collection(self.namespace.as_deref()), self.verb.as_str())
     }
 
     fn render(&self, kind: &Kind, tracked: &Tracked, key: Option<&Key>) -> String {

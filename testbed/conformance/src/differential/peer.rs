@@ -40,10 +40,7 @@ impl Answer {
 fn dropped(error: &kube::Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
-        if error
-            .to_string()
-            .contains("connection closed before message completed")
-        {
+        if error.to_string().contains("connection closed before message completed") {
             return true;
         }
         cause = error.source();
@@ -61,9 +58,7 @@ pub struct Peer {
 
 impl std::fmt::Debug for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Peer")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Peer").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -108,17 +103,10 @@ impl Peer {
         let code = response.status().as_u16();
         let header = |name: &str| {
             let values = response.headers().get_all(name);
-            values
-                .iter()
-                .filter_map(|value| value.to_str().ok())
-                .map(str::to_owned)
+            values.iter().filter_map(|value| value.to_str().ok()).map(str::to_owned)
         };
         let content_type = header("content-type").next().unwrap_or_default();
-        let content_type = content_type
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
+        let content_type = content_type.split(';').next().unwrap_or_default().to_owned();
         let warnings = header("warning").collect();
         let bytes = response.into_body().collect().await?.to_bytes();
         let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());

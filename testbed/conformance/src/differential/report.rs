@@ -64,31 +64,17 @@ impl Report {
             *self.patches.entry(verb.to_owned()).or_default() += 1;
         }
         let kinds = self.counts.entry(verb.to_owned()).or_default();
-        *kinds
-            .entry(kind.to_owned())
-            .or_default()
-            .entry(code)
-            .or_default() += 1;
+        *kinds.entry(kind.to_owned()).or_default().entry(code).or_default() += 1;
     }
 
     /// Books a comparison; `true` when it is the first of its shape.
-    pub fn compared(
-        &mut self,
-        op: usize,
-        subject: &str,
-        wire: &Wire,
-        pair: [&Value; 2],
-        lines: &[Line],
-    ) -> bool {
+    pub fn compared(&mut self, op: usize, subject: &str, wire: &Wire, pair: [&Value; 2], lines: &[Line]) -> bool {
         if lines.is_empty() {
             self.passed += 1;
             return false;
         }
         self.failed += 1;
-        let seen = self
-            .shapes
-            .entry(format!("{subject} {}", shape(lines)))
-            .or_default();
+        let seen = self.shapes.entry(format!("{subject} {}", shape(lines))).or_default();
         *seen += 1;
         if *seen <= EXAMPLES {
             self.differences.push(Difference {
@@ -117,10 +103,7 @@ impl Report {
             let total: usize = kinds.values().flat_map(BTreeMap::values).sum();
             let _ = writeln!(out, "{verb} ({total})");
             for (kind, codes) in kinds {
-                let codes: Vec<String> = codes
-                    .iter()
-                    .map(|(code, count)| format!("{code}:{count}"))
-                    .collect();
+                let codes: Vec<String> = codes.iter().map(|(code, count)| format!("{code}:{count}")).collect();
                 let _ = writeln!(out, "  {kind:<22} {}", codes.join("  "));
             }
         }

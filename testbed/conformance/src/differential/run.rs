@@ -47,15 +47,9 @@ pub struct Plan {
 ///
 /// # Errors
 /// A server that cannot be prepared, or a connection that broke.
-pub async fn run(
-    plan: &Plan,
-    real: Peer,
-    other: Peer,
-    on_difference: &mut dyn FnMut(&str),
-) -> Result<Report> {
+pub async fn run(plan: &Plan, real: Peer, other: Peer, on_difference: &mut dyn FnMut(&str)) -> Result<Report> {
     let Plan { seed, ops, catalog } = plan;
-    let (real, other) =
-        tokio::try_join!(Side::prepare(catalog, real), Side::prepare(catalog, other))?;
+    let (real, other) = tokio::try_join!(Side::prepare(catalog, real), Side::prepare(catalog, other))?;
     let report = Report {
         seed: *seed,
         ..Report::default()
@@ -109,19 +103,9 @@ impl Run<'_> {
     }
 
     /// Whether they differ; a first of its shape is told in full.
-    fn compare(
-        &mut self,
-        number: usize,
-        subject: &str,
-        wire: &Wire,
-        real: &Value,
-        other: &Value,
-    ) -> bool {
+    fn compare(&mut self, number: usize, subject: &str, wire: &Wire, real: &Value, other: &Value) -> bool {
         let lines = diff(real, other);
-        if self
-            .report
-            .compared(number, subject, wire, [real, other], &lines)
-        {
+        if self.report.compared(number, subject, wire, [real, other], &lines) {
             let shown: Vec<String> = lines.iter().take(12).map(ToString::to_string).collect();
             (self.on_difference)(&format!(
                 "operation {number}: {subject}\n{} {}\n{}\nreal answered {}\nbox answered  {}\n{}\n\
@@ -147,9 +131,7 @@ impl Run<'_> {
             (_, None) => {
                 let namespace = op.namespace.as_deref().unwrap_or("");
                 let names = ["one", "two", "three", "four"];
-                names
-                    .map(|name| Key::new(&kind.storage(), namespace, name))
-                    .to_vec()
+                names.map(|name| Key::new(&kind.storage(), namespace, name)).to_vec()
             }
         };
         let round = HEALED + u32::try_from(self.report.failed).unwrap_or(u32::MAX - HEALED);
@@ -189,18 +171,11 @@ impl Run<'_> {
             self.real.mark(self.catalog, marker),
             self.other.mark(self.catalog, marker)
         )?;
-        let real = self
-            .real
-            .logs(self.catalog, marker, &self.unsettled)
-            .await?;
-        let other = self
-            .other
-            .logs(self.catalog, marker, &self.unsettled)
-            .await?;
+        let real = self.real.logs(self.catalog, marker, &self.unsettled).await?;
+        let other = self.other.logs(self.catalog, marker, &self.unsettled).await?;
         self.unsettled.clear();
         let watched: Vec<(usize, Selection)> = self.real.watched().collect();
-        for ((index, selection), (real, other)) in watched.into_iter().zip(real.iter().zip(&other))
-        {
+        for ((index, selection), (real, other)) in watched.into_iter().zip(real.iter().zip(&other)) {
             let kind = &self.catalog.kinds[index];
             let subject = format!("watch {}{}", kind.label(), selection.as_str());
             let target = format!("{}?watch=true", kind.collection(None));

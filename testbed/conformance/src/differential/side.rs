@@ -49,17 +49,13 @@ impl Side {
             watches: Vec::new(),
         };
         for namespace in NAMESPACES {
-            let object =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             side.post("/api/v1/namespaces", &object).await?;
         }
         let custom = catalog.kinds.iter().any(|kind| kind.custom);
         for crd in if custom { crds()? } else { Vec::new() } {
-            side.post(
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                &crd,
-            )
-            .await?;
+            side.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd)
+                .await?;
         }
         for kind in &catalog.kinds {
             side.until_served(&kind.collection(None)).await?;
@@ -73,11 +69,7 @@ impl Side {
     async fn post(&self, path: &str, object: &Value) -> Result<()> {
         let answer = self.peer.send(&wire("POST", path, object)).await?;
         let known = answer.code == 409 && answer.body["reason"] == "AlreadyExists";
-        anyhow::ensure!(
-            answer.code == 201 || known,
-            "{}: {path}: {answer:?}",
-            self.peer.name
-        );
+        anyhow::ensure!(answer.code == 201 || known, "{}: {path}: {answer:?}", self.peer.name);
         Ok(())
     }
 
@@ -104,19 +96,13 @@ impl Side {
             // A read that allows an older state may come from a cache that is a moment behind;
             // a consistent read first brings it up.
             let path = kind.collection(op.namespace.as_deref());
-            self.peer
-                .send(&self::wire("GET", &path, &Value::Null))
-                .await?;
+            self.peer.send(&self::wire("GET", &path, &Value::Null)).await?;
         }
         let answer = self.peer.send(&wire).await?;
         let key = op.key(kind);
         let masked = self.mask.answer(&kind.storage(), key.as_ref(), &answer);
         self.remember(op, key, &op.scope(kind), &answer);
-        Ok(Exchange {
-            wire,
-            answer,
-            masked,
-        })
+        Ok(Exchange { wire, answer, masked })
     }
 
     fn remember(&mut self, op: &Op, key: Option<Key>, scope: &str, answer: &Answer) {
@@ -152,12 +138,7 @@ impl Side {
     /// A connection that broke.
     pub async fn heal(&mut self, catalog: &Catalog, op: &Op, key: &Key, round: u32) -> Result<()> {
         let kind = &catalog.kinds[op.kind];
-        let mut cleanup = Op::new(
-            Verb::MergePatch,
-            op.kind,
-            op.namespace.as_deref(),
-            Some(&key.name),
-        );
+        let mut cleanup = Op::new(Verb::MergePatch, op.kind, op.namespace.as_deref(), Some(&key.name));
         let mut metadata = json!({"finalizers": null});
         if kind.keep {
             metadata = json!({
@@ -198,12 +179,7 @@ impl Side {
     ///
     /// # Errors
     /// A watch that never shows it.
-    pub async fn logs(
-        &mut self,
-        catalog: &Catalog,
-        number: usize,
-        skip: &BTreeSet<Key>,
-    ) -> Result<Vec<Log>> {
+    pub async fn logs(&mut self, catalog: &Catalog, number: usize, skip: &BTreeSet<Key>) -> Result<Vec<Log>> {
         let mut logs = Vec::new();
         for watch in &self.watches {
             let kind = &catalog.kinds[watch.kind];
@@ -227,9 +203,7 @@ impl Side {
 
     /// Kind and selection of each log of [`Side::logs`].
     pub fn watched(&self) -> impl Iterator<Item = (usize, Selection)> + '_ {
-        self.watches
-            .iter()
-            .map(|watch| (watch.kind, watch.selection))
+        self.watches.iter().map(|watch| (watch.kind, watch.selection))
     }
 }
 
@@ -247,10 +221,6 @@ fn wire(method: &'static str, path: &str, body: &Value) -> Wire {
         method,
         target: path.to_owned(),
         headers: vec![("content-type", "application/json".to_owned())],
-        body: if empty {
-            String::new()
-        } else {
-            body.to_string()
-        },
+        body: if empty { String::new() } else { body.to_string() },
     }
 }

@@ -87,8 +87,7 @@ impl Tracked {
     pub fn listed(&mut self, scope: &str, list: &Value) {
         let text = |field: &str| list["metadata"][field].as_str().unwrap_or("").to_owned();
         self.tokens.insert(scope.to_owned(), text("continue"));
-        self.list_versions
-            .insert(scope.to_owned(), text("resourceVersion"));
+        self.list_versions.insert(scope.to_owned(), text("resourceVersion"));
     }
 
     /// Puts this server's own word in the place of a `$` name.
@@ -102,10 +101,7 @@ impl Tracked {
         match text {
             "$version" => or(known.map(|known| &known.version), "1"),
             "$older" => or(known.map(|known| &known.older), "1"),
-            "$uid" => or(
-                known.map(|known| &known.uid),
-                "00000000-0000-4000-8000-0000000000aa",
-            ),
+            "$uid" => or(known.map(|known| &known.uid), "00000000-0000-4000-8000-0000000000aa"),
             "$continue" => or(self.tokens.get(scope), ""),
             "$listed" => or(self.list_versions.get(scope), "0"),
             _ => text.to_owned(),
@@ -116,13 +112,9 @@ impl Tracked {
     pub fn fill_all(&self, key: Option<&Key>, scope: &str, body: &mut Value) {
         match body {
             Value::String(text) if text.starts_with('$') => *text = self.fill(key, scope, text),
-            Value::Array(items) => items
-                .iter_mut()
-                .for_each(|item| self.fill_all(key, scope, item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.fill_all(key, scope, item)),
             Value::Object(fields) => {
-                fields
-                    .values_mut()
-                    .for_each(|value| self.fill_all(key, scope, value));
+                fields.values_mut().for_each(|value| self.fill_all(key, scope, value));
             }
             _ => {}
         }

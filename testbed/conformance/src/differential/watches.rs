@@ -97,11 +97,7 @@ pub async fn open(catalog: &Catalog, peer: &Peer) -> Result<Vec<Watch>> {
 
 async fn pump(mut lines: Lines, inbox: Arc<Inbox>) {
     while let Some(event) = lines.next().await {
-        inbox
-            .events
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(event);
+        inbox.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
         inbox.arrived.notify_one();
     }
 }
@@ -126,15 +122,10 @@ impl Watch {
     }
 
     fn take(&self, number: usize) -> Option<Vec<Value>> {
-        let mut events = self
-            .events
-            .events
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.events.lock().unwrap_or_else(PoisonError::into_inner);
         let marker = |event: &Value| {
             let metadata = &event["object"]["metadata"];
-            metadata["name"] == BARRIER
-                && metadata["annotations"]["barrier"].as_str() == Some(&number.to_string())
+            metadata["name"] == BARRIER && metadata["annotations"]["barrier"].as_str() == Some(&number.to_string())
         };
         let end = events.iter().position(marker)?;
         Some(events.drain(..=end).collect())

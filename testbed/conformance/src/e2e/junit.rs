@@ -55,9 +55,9 @@ fn unescape(text: &str) -> String {
         ("&gt;", ">"),
         ("&amp;", "&"),
     ];
-    marks.iter().fold(text.to_owned(), |text, (mark, plain)| {
-        text.replace(mark, plain)
-    })
+    marks
+        .iter()
+        .fold(text.to_owned(), |text, (mark, plain)| text.replace(mark, plain))
 }
 
 #[cfg(test)]

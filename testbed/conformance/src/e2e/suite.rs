@@ -57,10 +57,7 @@ pub async fn run(run: &Run<'_>) -> Result<Outcome> {
         .with_context(|| format!("starting {}", run.suite.display()))?;
     // A failed spec makes the exit code 1; the report says which.
     let Ok(status) = timeout(LIMIT, child.wait()).await else {
-        bail!(
-            "the suite still runs after {LIMIT:?}; see {}",
-            log.display()
-        );
+        bail!("the suite still runs after {LIMIT:?}; see {}", log.display());
     };
     let text = std::fs::read_to_string(&report).with_context(|| {
         format!(
@@ -105,9 +102,7 @@ pub async fn node(kubeconfig: &Path) -> Result<()> {
     // A new node is tainted until somebody says that it is ready.
     let untainted = json!({ "spec": { "taints": null } });
     let params = PatchParams::default();
-    nodes
-        .patch("node-a", &params, &Patch::Merge(untainted))
-        .await?;
+    nodes.patch("node-a", &params, &Patch::Merge(untainted)).await?;
     let resources = json!({ "cpu": "4", "memory": "8Gi", "pods": "110" });
     let since = "2026-01-01T00:00:00Z";
     let ready = json!({ "status": {
@@ -118,8 +113,6 @@ pub async fn node(kubeconfig: &Path) -> Result<()> {
             "lastHeartbeatTime": since, "lastTransitionTime": since,
         }],
     }});
-    nodes
-        .patch_status("node-a", &params, &Patch::Merge(ready))
-        .await?;
+    nodes.patch_status("node-a", &params, &Patch::Merge(ready)).await?;
     Ok(())
 }

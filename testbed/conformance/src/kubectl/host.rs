@@ -55,10 +55,7 @@ impl Host {
             bail!("aplomb box is not ready after {PATIENCE:?}");
         };
         let line = line?.context("aplomb box ended")?;
-        ensure!(
-            line.starts_with("ready https://"),
-            "aplomb box said `{line}`"
-        );
+        ensure!(line.starts_with("ready https://"), "aplomb box said `{line}`");
         let ready_after = started.elapsed();
         Ok(Self {
             name: "box",

@@ -25,10 +25,7 @@ const PATTERNS: [(&str, &str); 23] = [
     // Fields in the order of Go types, where the box sorts them; GAPS.md says so.
     (r#"(patch: Invalid value: )"\{.*?\}": "#, "$1<object>: "),
     (r"(LIVE|MERGED|kubectl-edit)-\d+", "$1-<number>"),
-    (
-        r#"(resourceVersion: ?|Resource Version: +)"?\d+"?"#,
-        "$1<version>",
-    ),
+    (r#"(resourceVersion: ?|Resource Version: +)"?\d+"?"#, "$1<version>"),
     (r#"("resourceVersion": ?)"\d+""#, "$1\"<version>\""),
     (r#"("serverAddress": ?")[0-9.:]+(?:<port>)?"#, "$1<address>"),
     (r"\b10\.0\.0\.\d+\b", "<address>"),
@@ -36,10 +33,7 @@ const PATTERNS: [(&str, &str); 23] = [
     (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
     (r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "-<hash>"),
     (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<random>"),
-    (
-        r"(hash[:=] ?)[bcdfghjklmnpqrstvwxz2456789]{5,10}\b",
-        "$1<hash>",
-    ),
+    (r"(hash[:=] ?)[bcdfghjklmnpqrstvwxz2456789]{5,10}\b", "$1<hash>"),
     (
         r"\b[A-Z][a-z]{2},? [A-Z]?[a-z]{0,2} ?\d+ ?[A-Z]?[a-z]{0,2} (?:\d{4} )?\d\d:\d\d:\d\d(?: [+-]\d{4})?(?: \d{4})?",
         "<date>",

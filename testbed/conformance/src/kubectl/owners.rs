@@ -15,9 +15,7 @@ pub(super) fn in_order(text: &str) -> String {
         let first = format!("{indent}- ");
         let rest = format!("{indent}  ");
         let mut entries: Vec<Vec<&str>> = Vec::new();
-        while let Some(line) =
-            lines.next_if(|line| line.starts_with(&first) || line.starts_with(&rest))
-        {
+        while let Some(line) = lines.next_if(|line| line.starts_with(&first) || line.starts_with(&rest)) {
             match entries.last_mut() {
                 Some(entry) if !line.starts_with(&first) => entry.push(line),
                 _ => entries.push(vec![line]),

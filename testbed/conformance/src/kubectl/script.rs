@@ -68,10 +68,7 @@ pub fn read_all(folder: &Path, names: &[String]) -> Result<Vec<Script>> {
     let mut scripts = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
-        if path
-            .extension()
-            .is_none_or(|extension| extension != "script")
-        {
+        if path.extension().is_none_or(|extension| extension != "script") {
             continue;
         }
         let name = path.file_stem().unwrap_or_default().to_string_lossy();

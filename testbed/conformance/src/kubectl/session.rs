@@ -98,9 +98,8 @@ impl Session {
 
     /// A namespace of the script's name, which every command is in, with what controllers put there.
     async fn own_namespace(&self, name: &str) -> Result<()> {
-        let prepare = format!(
-            "kubectl create namespace {name} && kubectl config set-context --current --namespace={name}"
-        );
+        let prepare =
+            format!("kubectl create namespace {name} && kubectl config set-context --current --namespace={name}");
         let output = self.run(&prepare).await?.context("it did not end")?;
         let words = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "namespace {name}: {words}");

@@ -6,7 +6,7 @@ use aplomb_apimachinery::field::go_quote;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::call::DeleteOptions;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 use aplomb_builtin_kinds::hash;
 use serde_json::{Value, json};
 
@@ -48,11 +48,7 @@ fn without_hash(template: &Value) -> Value {
 impl Deployments {
     /// Brings the replica set of the present template up to date, and the deployment's revision;
     /// creates it when it is wanted and missing.
-    pub(super) async fn new_set(
-        &mut self,
-        rollout: &mut Rollout,
-        create: bool,
-    ) -> Result<(), ApiError> {
+    pub(super) async fn new_set(&mut self, rollout: &mut Rollout, create: bool) -> Result<(), ApiError> {
         let next = revision::highest(&rollout.old_sets()) + 1;
         let Some(new) = rollout.new_set() else {
             return if create {
@@ -74,9 +70,7 @@ impl Deployments {
         }
         let revision = revision::annotation(&new, revision::REVISION).unwrap_or_default();
         let mut noted = revision::note(&mut rollout.deployment, revision);
-        if status::deadline(&rollout.deployment).is_some()
-            && status::progress(&rollout.deployment).is_none()
-        {
+        if status::deadline(&rollout.deployment).is_some() && status::progress(&rollout.deployment).is_none() {
             let message = format!("Found new replica set {}", go_quote(object::name(&new)));
             self.note_progress(rollout, "FoundNewReplicaSet", &message);
             noted = true;
@@ -94,10 +88,7 @@ impl Deployments {
     }
 
     async fn write_status(&self, rollout: &Rollout) -> Result<(), ApiError> {
-        let written = self
-            .door
-            .update_status(&rollout.place, &rollout.deployment)
-            .await;
+        let written = self.door.update_status(&rollout.place, &rollout.deployment).await;
         written.map(drop)
     }
 
@@ -111,8 +102,7 @@ impl Deployments {
                 rollout.update(created);
                 if size > 0 {
                     let message = format!("Scaled up replica set {name} from 0 to {size}");
-                    self.say(rollout, Severity::Normal, "ScalingReplicaSet", &message)
-                        .await;
+                    self.say(rollout, Severity::Normal, "ScalingReplicaSet", &message).await;
                 }
                 let mut noted = revision::note(&mut rollout.deployment, &next.to_string());
                 if status::deadline(&rollout.deployment).is_some() {
@@ -161,9 +151,7 @@ impl Deployments {
     }
 
     async fn say(&mut self, about: &Rollout, severity: Severity, reason: &str, message: &str) {
-        self.events
-            .record(&about.deployment, severity, reason, message)
-            .await;
+        self.events.record(&about.deployment, severity, reason, message).await;
     }
 
     /// Gives a replica set its size, and with `anyway` the sizes shares are computed from too.
@@ -193,8 +181,7 @@ impl Deployments {
         }
         let way = if from < to { "up" } else { "down" };
         let message = format!("Scaled {way} replica set {name} from {from} to {to}");
-        self.say(rollout, Severity::Normal, "ScalingReplicaSet", &message)
-            .await;
+        self.say(rollout, Severity::Normal, "ScalingReplicaSet", &message).await;
         Ok(true)
     }
 
@@ -259,15 +246,9 @@ impl Deployments {
             _ => None,
         };
         if let Some(only) = only {
-            return self
-                .resize(rollout, &only, bounds.desired, false)
-                .await
-                .map(drop);
+            return self.resize(rollout, &only, bounds.desired, false).await.map(drop);
         }
-        if rollout
-            .new_set()
-            .is_some_and(|set| is_saturated(set, bounds.desired))
-        {
+        if rollout.new_set().is_some_and(|set| is_saturated(set, bounds.desired)) {
             for old in rollout.old_sets() {
                 self.resize(rollout, &old, 0, false).await?;
             }
@@ -322,17 +303,8 @@ impl Deployments {
         let Some(resource) = self.door.resource_at(&place.resource) else {
             return Ok(());
         };
-        let gone = self
-            .door
-            .delete(&resource, &place, DeleteOptions::default())
-            .await;
-        gone.or_else(|error| {
-            if error.code == 404 {
-                Ok(())
-            } else {
-                Err(error)
-            }
-        })
+        let gone = self.door.delete(&resource, &place, DeleteOptions::default()).await;
+        gone.or_else(|error| if error.code == 404 { Ok(()) } else { Err(error) })
     }
 
     /// Writes the counts.
@@ -343,10 +315,7 @@ impl Deployments {
     }
 
     /// Writes the counts and how the rollout gets on; says when to look again.
-    pub(super) async fn report_rollout(
-        &self,
-        rollout: &Rollout,
-    ) -> Result<Option<Duration>, ApiError> {
+    pub(super) async fn report_rollout(&self, rollout: &Rollout) -> Result<Option<Duration>, ApiError> {
         let now = self.door.server.clock().now();
         let new = rollout.new_set();
         let seen = status::of_rollout(&rollout.deployment, &rollout.sets, new, now);

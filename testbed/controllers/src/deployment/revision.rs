@@ -98,9 +98,7 @@ pub(super) fn stamp(deployment: &Value, replica_set: &mut Value, revision: i64) 
 }
 
 fn remember(replica_set: &mut Value, revision: &str) {
-    let history = annotation(replica_set, HISTORY)
-        .unwrap_or_default()
-        .to_owned();
+    let history = annotation(replica_set, HISTORY).unwrap_or_default().to_owned();
     if history.is_empty() {
         set(replica_set, HISTORY, revision);
         return;

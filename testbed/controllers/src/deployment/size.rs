@@ -150,11 +150,7 @@ pub(super) fn without_surplus(bounds: &Bounds, old: &[Value], new: &Value) -> Ve
 /// Sizes of active replica sets after a deployment was scaled in the middle of a rollout: each
 /// keeps its share, the largest takes what rounding leaves. Sets come back in the order in which
 /// they are to be resized.
-pub(super) fn proportional(
-    bounds: &Bounds,
-    deployment: &Value,
-    mut sets: Vec<Value>,
-) -> Vec<(Value, i64)> {
+pub(super) fn proportional(bounds: &Bounds, deployment: &Value, mut sets: Vec<Value>) -> Vec<(Value, i64)> {
     let allowed = if bounds.desired > 0 {
         bounds.desired + bounds.surge
     } else {
@@ -163,13 +159,7 @@ pub(super) fn proportional(
     let to_add = allowed - total(sets.iter());
     sets.sort_by(|a, b| {
         let larger = replicas(b).cmp(&replicas(a));
-        larger.then_with(|| {
-            if to_add > 0 {
-                by_age(b, a)
-            } else {
-                by_age(a, b)
-            }
-        })
+        larger.then_with(|| if to_add > 0 { by_age(b, a) } else { by_age(a, b) })
     });
     let mut added = 0;
     let mut sizes: Vec<i64> = Vec::new();

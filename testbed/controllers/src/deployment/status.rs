@@ -20,13 +20,7 @@ const PAUSED: &str = "DeploymentPaused";
 const NEVER: i64 = i32::MAX as i64;
 
 /// A condition of a deployment.
-pub(super) fn condition(
-    kind: &str,
-    status: &str,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) -> Value {
+pub(super) fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Value {
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     json!({
         "type": kind,
@@ -111,12 +105,7 @@ pub(super) fn pause(deployment: &Value, now: Timestamp) -> Option<Value> {
 }
 
 /// The counts, and whether enough is available.
-pub(super) fn counts(
-    deployment: &Value,
-    sets: &[Value],
-    new: Option<&Value>,
-    now: Timestamp,
-) -> Value {
+pub(super) fn counts(deployment: &Value, sets: &[Value], new: Option<&Value>, now: Timestamp) -> Value {
     let sum = |member: &str| sets.iter().map(|set| counted(set, member)).sum::<i64>();
     let available = sum("availableReplicas");
     let asked: i64 = sets.iter().map(replicas).sum();
@@ -151,10 +140,7 @@ pub(super) fn counts(
         let message = "Deployment does not have minimum availability.";
         ("False", "MinimumReplicasUnavailable", message)
     };
-    set(
-        &mut status,
-        condition(AVAILABLE, word, reason, message, now),
-    );
+    set(&mut status, condition(AVAILABLE, word, reason, message, now));
     status
 }
 
@@ -207,17 +193,11 @@ fn left(condition: &Value, deadline: i64, now: Timestamp) -> Option<SignedDurati
 }
 
 /// The status during a rollout: counts, progress, and what replica sets could not do.
-pub(super) fn of_rollout(
-    deployment: &Value,
-    sets: &[Value],
-    new: Option<&Value>,
-    now: Timestamp,
-) -> Value {
+pub(super) fn of_rollout(deployment: &Value, sets: &[Value], new: Option<&Value>, now: Timestamp) -> Value {
     let mut status = counts(deployment, sets, new, now);
     let current = progress(deployment);
     let count = |member: &str| status.get(member).and_then(Value::as_i64).unwrap_or(0);
-    let settled = count("replicas") == count("updatedReplicas")
-        && current.is_some_and(|it| it["reason"] == DONE);
+    let settled = count("replicas") == count("updatedReplicas") && current.is_some_and(|it| it["reason"] == DONE);
     match deadline(deployment) {
         None => remove(&mut status, PROGRESSING),
         Some(deadline) if !settled => estimate(deployment, &mut status, new, deadline, now),
@@ -230,22 +210,13 @@ pub(super) fn of_rollout(
     status
 }
 
-fn estimate(
-    deployment: &Value,
-    status: &mut Value,
-    new: Option<&Value>,
-    deadline: i64,
-    now: Timestamp,
-) {
+fn estimate(deployment: &Value, status: &mut Value, new: Option<&Value>, deadline: i64, now: Timestamp) {
     let (kind, name) = match new {
         Some(set) => ("ReplicaSet", object::name(set)),
         None => ("Deployment", object::name(deployment)),
     };
     let say = |status: &str, reason: &str, what: &str| {
-        let message = format!(
-            "{kind} {} {what}",
-            aplomb_apimachinery::field::go_quote(name)
-        );
+        let message = format!("{kind} {} {what}", aplomb_apimachinery::field::go_quote(name));
         progressing(status, reason, &message, now)
     };
     if is_complete(deployment, status) {
@@ -261,10 +232,7 @@ fn estimate(
         }
         set(status, condition);
     } else if has_timed_out(status, deadline, now) {
-        set(
-            status,
-            say("False", TIMED_OUT, "has timed out progressing."),
-        );
+        set(status, say("False", TIMED_OUT, "has timed out progressing."));
     }
 }
 
@@ -325,12 +293,7 @@ mod tests {
 
     fn look(deployment: &Value, pods: i64, available: i64, second: i64) -> Value {
         let set = set(pods, available);
-        of_rollout(
-            deployment,
-            std::slice::from_ref(&set),
-            Some(&set),
-            at(second),
-        )
+        of_rollout(deployment, std::slice::from_ref(&set), Some(&set), at(second))
     }
 
     fn said(status: &Value) -> Vec<(&str, &str, &str)> {
@@ -375,10 +338,7 @@ mod tests {
         let again = check_in(&waiting, &status, at(100)).unwrap();
         assert_eq!(again, Duration::from_secs(501));
         let late = look(&waiting, 2, 0, 601);
-        assert_eq!(
-            said(&late)[1],
-            ("Progressing", "False", "ProgressDeadlineExceeded")
-        );
+        assert_eq!(said(&late)[1], ("Progressing", "False", "ProgressDeadlineExceeded"));
         assert_eq!(check_in(&deployment(&late), &late, at(602)), None);
     }
 
@@ -391,9 +351,6 @@ mod tests {
         deployment["status"]["conditions"] = json!([paused]);
         assert_eq!(pause(&deployment, at(2)), None);
         deployment["spec"]["paused"] = false.into();
-        assert_eq!(
-            pause(&deployment, at(3)).unwrap()["reason"],
-            "DeploymentResumed"
-        );
+        assert_eq!(pause(&deployment, at(3)).unwrap()["reason"], "DeploymentResumed");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 
 /// The finalizer that keeps an owner until its dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
@@ -140,20 +140,14 @@ impl Graph {
         let uid = object::uid(object).to_owned();
         let node = Node::of(key, object);
         let old = self.nodes.get(&uid).cloned();
-        let old_owners = old
-            .as_ref()
-            .map(|node| node.owners.clone())
-            .unwrap_or_default();
+        let old_owners = old.as_ref().map(|node| node.owners.clone()).unwrap_or_default();
         if old_owners != node.owners {
             concerned.insert(uid.clone());
         }
         for gone in old_owners.iter().filter(|old| !node.refers_to(&old.uid)) {
             self.unlink(&gone.uid, &uid);
         }
-        for old in old_owners
-            .iter()
-            .filter(|old| old.blocks && !node.blocks(&old.uid))
-        {
+        for old in old_owners.iter().filter(|old| old.blocks && !node.blocks(&old.uid)) {
             concerned.insert(old.uid.clone());
         }
         for owner in &node.owners {
@@ -198,16 +192,10 @@ impl Graph {
             };
         }
         if node.foreground {
-            let blocked = self.dependents_of(uid).any(|dependent| {
-                self.nodes
-                    .get(dependent)
-                    .is_some_and(|dependent| dependent.blocks(uid))
-            });
-            return if blocked {
-                Decision::Nothing
-            } else {
-                Decision::Release
-            };
+            let blocked = self
+                .dependents_of(uid)
+                .any(|dependent| self.nodes.get(dependent).is_some_and(|dependent| dependent.blocks(uid)));
+            return if blocked { Decision::Nothing } else { Decision::Release };
         }
         if node.terminating || node.owners.is_empty() {
             return Decision::Nothing;
@@ -297,16 +285,12 @@ impl Node {
     }
 
     fn blocks(&self, uid: &str) -> bool {
-        self.owners
-            .iter()
-            .any(|owner| owner.uid == uid && owner.blocks)
+        self.owners.iter().any(|owner| owner.uid == uid && owner.blocks)
     }
 }
 
 fn owners(object: &Value) -> Vec<Owner> {
-    let references = object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let read = |reference: &Value| Owner {
         api_version: object::text(reference, "apiVersion").to_owned(),
         kind: object::text(reference, "kind").to_owned(),

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::encoded_object::EncodedViews;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -49,8 +49,7 @@ fn owner(object: &Value) -> Value {
 
 fn new_object(kind: &str, namespace: &str, name: &str, owners: &[Value]) -> Value {
     let uid = format!("{kind}-{namespace}-{name}");
-    let metadata =
-        json!({ "namespace": namespace, "name": name, "uid": uid, "ownerReferences": owners });
+    let metadata = json!({ "namespace": namespace, "name": name, "uid": uid, "ownerReferences": owners });
     json!({ "kind": kind, "metadata": metadata })
 }
 
@@ -89,7 +88,7 @@ fn change(old: Option<&Value>, new: Option<&Value>) -> Change {
         key,
         old: arc(old),
         new: arc(new),
-        views: Views::default(),
+        views: EncodedViews::default(),
     }
 }
 
@@ -118,11 +117,7 @@ fn a_write_matters_if_it_touches_owners_finalizers_or_a_deletion() {
     for (old, new, expected) in [
         (Some(&before), Some(&said), false),
         (Some(&before), Some(&owned), true),
-        (
-            Some(&before),
-            Some(&terminating(before.clone(), "orphan")),
-            true,
-        ),
+        (Some(&before), Some(&terminating(before.clone(), "orphan")), true),
         (None, Some(&before), true),
         (Some(&before), None, true),
     ] {
@@ -160,10 +155,7 @@ fn a_foreground_owner_waits_for_children_that_block() {
     let mut graph = graph(&[&owner_set, &child]);
     let waiting = terminating(owner_set.clone(), "foregroundDeletion");
     let concerned = graph.apply(&change(Some(&owner_set), Some(&waiting)));
-    let both = [
-        object::uid(&child).to_owned(),
-        object::uid(&waiting).to_owned(),
-    ];
+    let both = [object::uid(&child).to_owned(), object::uid(&waiting).to_owned()];
     assert_eq!(concerned, BTreeSet::from(both));
     assert_eq!(decide(&graph, &waiting), Decision::Nothing);
     assert_eq!(decide(&graph, &child), BACKGROUND);

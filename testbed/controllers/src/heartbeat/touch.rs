@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use aplomb_apimachinery::object;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 
 /// One object that is written again and again.
 pub(super) struct Touch {
@@ -43,10 +43,7 @@ impl Touch {
         change(&mut object);
         set_time(&mut object, &server.clock().now_seconds());
         // Nobody can have come between: nothing was awaited since the object was read.
-        self.last = server
-            .store()
-            .commit(&self.key, Some(&last), Some(object))
-            .ok();
+        self.last = server.store().commit(&self.key, Some(&last), Some(object)).ok();
         self.last.is_some()
     }
 }

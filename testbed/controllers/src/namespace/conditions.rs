@@ -46,12 +46,7 @@ pub(super) struct Remains {
 }
 
 /// Brings the conditions up to date; says whether that changed anything.
-pub(super) fn update(
-    conditions: &mut Vec<Value>,
-    remains: &Remains,
-    failures: &[ApiError],
-    now: &str,
-) -> bool {
+pub(super) fn update(conditions: &mut Vec<Value>, remains: &Remains, failures: &[ApiError], now: &str) -> bool {
     let mut changed = false;
     for (kind, reason, message) in CONDITIONS {
         let (status, reason, message) = match remains.condition(kind, failures) {
@@ -88,8 +83,7 @@ impl Remains {
         };
         match kind {
             "NamespaceDeletionContentFailure" if !failures.is_empty() => {
-                let mut messages: Vec<&str> =
-                    failures.iter().map(|it| it.message.as_str()).collect();
+                let mut messages: Vec<&str> = failures.iter().map(|it| it.message.as_str()).collect();
                 messages.sort_unstable();
                 let message = format!(
                     "Failed to delete all resource types, {} remaining: {}",
@@ -100,15 +94,11 @@ impl Remains {
             }
             "NamespaceContentRemaining" if !self.resources.is_empty() => {
                 let listed = listed(&self.resources, "@ has % resource instances");
-                Some((
-                    "SomeResourcesRemain",
-                    format!("Some resources are remaining: {listed}"),
-                ))
+                Some(("SomeResourcesRemain", format!("Some resources are remaining: {listed}")))
             }
             "NamespaceFinalizersRemaining" if !self.finalizers.is_empty() => {
                 let listed = listed(&self.finalizers, "@ in % resource instances");
-                let message =
-                    format!("Some content in the namespace has finalizers remaining: {listed}");
+                let message = format!("Some content in the namespace has finalizers remaining: {listed}");
                 Some(("SomeFinalizersRemain", message))
             }
             _ => None,

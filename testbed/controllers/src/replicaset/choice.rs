@@ -58,12 +58,7 @@ fn compare(a: &Value, b: &Value, rank: &dyn Fn(&Value) -> usize, now: Timestamp)
 }
 
 /// The younger first; of about one age, the smaller UID.
-fn by_age(
-    times: (Option<Timestamp>, Option<Timestamp>),
-    a: &Value,
-    b: &Value,
-    now: Timestamp,
-) -> Ordering {
+fn by_age(times: (Option<Timestamp>, Option<Timestamp>), a: &Value, b: &Value, now: Timestamp) -> Ordering {
     match times {
         (a, b) if a == b => Ordering::Equal,
         (None, _) => Ordering::Less,
@@ -152,10 +147,7 @@ mod tests {
 
     #[test]
     fn about_one_age_is_one_age() {
-        let pods = [
-            pod("b", "2026-01-01T00:00:01Z"),
-            pod("a", "2026-01-01T00:00:00Z"),
-        ];
+        let pods = [pod("b", "2026-01-01T00:00:01Z"), pod("a", "2026-01-01T00:00:00Z")];
         assert_eq!(first(&pods), "a");
     }
 }

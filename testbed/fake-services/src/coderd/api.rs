@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::core::Core;
+use super::core::CoderdCore;
 use super::error::ApiError;
+use super::json;
 use super::model::Organization;
 use super::store::KEY_LENGTH;
 use super::users::User;
-use super::view;
 
 /// One admitted request.
 #[derive(Debug)]
@@ -37,24 +37,24 @@ pub(super) type Answer = Result<(StatusCode, Option<Value>), ApiError>;
 pub(super) const PROVISIONERS: &str = "External Provisioner Daemons";
 pub(super) const PROXIES: &str = "Workspace Proxy";
 
-impl Core {
+impl CoderdCore {
     /// Carries a call out.
     pub(super) fn perform(&mut self, call: &Call<'_>) -> Answer {
         match *call.parts {
             ["buildinfo"] => {
                 call.only(&Method::GET)?;
-                ok(view::build(self.config.version, self.config.agpl))
+                ok(json::build(self.config.version, self.config.agpl))
             }
             ["users", "me"] => {
                 let user = call.signed_in()?;
                 call.only(&Method::GET)?;
-                ok(view::user(&self.store, user))
+                ok(json::user(&self.store, user))
             }
             ["organizations", ref rest @ ..] => self.organizations(call, rest),
             _ if self.config.agpl => Err(ApiError::no_route()),
             ["entitlements"] => {
                 call.only(&Method::GET)?;
-                ok(view::entitlements(self.config.licensed, call.now))
+                ok(json::entitlements(self.config.licensed, call.now))
             }
             ["provisionerkeys", _] => {
                 call.only(&Method::GET)?;
@@ -74,7 +74,7 @@ impl Core {
             call.only(&Method::GET)?;
             let all = self.store.organizations.iter();
             let seen = all.filter(|it| user.sees(&it.name));
-            let seen: Vec<Value> = seen.map(|it| view::organization(&self.store, it)).collect();
+            let seen: Vec<Value> = seen.map(|it| json::organization(&self.store, it)).collect();
             return ok(json!(seen));
         };
         let found = self.store.organization(word);
@@ -83,7 +83,7 @@ impl Core {
         match rest {
             [] => {
                 call.only(&Method::GET)?;
-                ok(view::organization(&self.store, &organization))
+                ok(json::organization(&self.store, &organization))
             }
             ["provisionerkeys", rest @ ..] if !self.config.agpl => {
                 self.licensed(PROVISIONERS)?;
@@ -93,13 +93,7 @@ impl Core {
         }
     }
 
-    fn keys(
-        &mut self,
-        call: &Call<'_>,
-        user: &User,
-        organization: &Organization,
-        rest: &[&str],
-    ) -> Answer {
+    fn keys(&mut self, call: &Call<'_>, user: &User, organization: &Organization, rest: &[&str]) -> Answer {
         match (call.method, rest) {
             (&Method::GET, []) => ok(self.list_keys(organization)),
             (&Method::POST, []) => self.create_key(call, user, organization),
@@ -123,7 +117,7 @@ impl Core {
         let key = key.ok_or_else(|| unauthorized("provisioner daemon key invalid"))?;
         let organization = self.store.organization(&key.organization);
         let organization = organization.ok_or_else(ApiError::missing)?;
-        ok(view::key(key, organization))
+        ok(json::key(key, organization))
     }
 
     fn licensed(&self, feature: &str) -> Result<(), ApiError> {

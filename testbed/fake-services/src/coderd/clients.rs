@@ -11,11 +11,11 @@ use http::{HeaderValue, Request};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::core::Core;
+use super::core::CoderdCore;
 use super::daemons::Work;
 use super::identity::BYPASS;
 use super::users::{Secret, digest};
-use crate::stand_in::span::Span;
+use crate::service::span::Span;
 
 /// A client to start. One of the same name is replaced.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -94,7 +94,7 @@ fn one() -> u64 {
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningClient {
     client: Client,
     daemons: Vec<u64>,
     servers: Vec<u64>,
@@ -102,7 +102,7 @@ struct Running {
     due: Option<Timestamp>,
 }
 
-impl Running {
+impl RunningClient {
     fn new(client: Client) -> Self {
         Self {
             client,
@@ -121,7 +121,7 @@ fn numbered(name: &str, count: u64) -> impl Iterator<Item = String> {
 /// All clients, by name.
 #[derive(Debug)]
 pub(super) struct Clients {
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, RunningClient>,
     rng: fastrand::Rng,
 }
 
@@ -149,16 +149,14 @@ impl Clients {
     }
 }
 
-impl Core {
+impl CoderdCore {
     pub(super) fn start_client(&mut self, now: Timestamp, client: Client) -> Result<(), String> {
         self.check_client(&client)?;
-        let mut running = Running::new(client.clone());
+        let mut running = RunningClient::new(client.clone());
         let name = match client {
-            Client::Jobs {
-                key,
-                organization,
-                job,
-            } => return self.give_jobs(now, organization.as_deref(), &key, job.0),
+            Client::Jobs { key, organization, job } => {
+                return self.give_jobs(now, organization.as_deref(), &key, job.0);
+            }
             Client::Daemons {
                 name,
                 key,
@@ -203,19 +201,13 @@ impl Core {
     }
 
     fn check_client(&self, client: &Client) -> Result<(), String> {
-        let (Client::Daemons { name, .. }
-        | Client::Proxies { name, .. }
-        | Client::Noise { name, .. }) = client
-        else {
+        let (Client::Daemons { name, .. } | Client::Proxies { name, .. } | Client::Noise { name, .. }) = client else {
             return Ok(());
         };
         if name.is_empty() {
             return Err("name: a client needs one".to_owned());
         }
-        let Client::Noise {
-            user, path, rate, ..
-        } = client
-        else {
+        let Client::Noise { user, path, rate, .. } = client else {
             return Ok(());
         };
         if !(*rate > 0.0 && *rate <= 10_000.0) {
@@ -240,13 +232,9 @@ impl Core {
     ) -> Result<(), String> {
         let word = organization.unwrap_or("default");
         let organization = self.store.organization(word);
-        let organization =
-            organization.ok_or_else(|| format!("there is no organization {word}"))?;
+        let organization = organization.ok_or_else(|| format!("there is no organization {word}"))?;
         let found = self.store.key(&organization.name, key);
-        let id = found
-            .ok_or_else(|| format!("there is no key {key}"))?
-            .id
-            .clone();
+        let id = found.ok_or_else(|| format!("there is no key {key}"))?.id.clone();
         for daemon in self.daemons.with_key(&id) {
             self.daemons.run_job(now, daemon, job);
         }
@@ -267,17 +255,14 @@ impl Core {
             for daemon in running.daemons {
                 self.daemons.stop(now, daemon, Duration::MAX);
             }
-            running
-                .servers
-                .iter()
-                .for_each(|id| self.proxy_servers.stop(*id));
+            running.servers.iter().for_each(|id| self.proxy_servers.stop(*id));
         }
         gone.len()
     }
 
     /// Makes the requests of noise that are due at a moment that `next` gave.
     pub(super) fn run_noise(&mut self, at: Timestamp) {
-        let due = |it: &Running| it.due.is_some_and(|due| due <= at);
+        let due = |it: &RunningClient| it.due.is_some_and(|due| due <= at);
         let found = self.clients.running.iter().find(|(_, it)| due(it));
         let Some((name, client)) = found.map(|(name, it)| (name.clone(), it.client.clone())) else {
             return;
@@ -299,18 +284,9 @@ impl Core {
         }
     }
 
-    fn make_noise(
-        &mut self,
-        at: Timestamp,
-        name: &str,
-        user: Option<&str>,
-        path: &str,
-        bypass: bool,
-    ) {
+    fn make_noise(&mut self, at: Timestamp, name: &str, user: Option<&str>, path: &str, bypass: bool) {
         let mut users = self.store.users.iter();
-        let user = user
-            .and_then(|user| users.find(|it| it.name == user))
-            .cloned();
+        let user = user.and_then(|user| users.find(|it| it.name == user)).cloned();
         let Ok(mut request) = Request::get(path).body(Bytes::new()) else {
             return;
         };

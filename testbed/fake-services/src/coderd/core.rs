@@ -15,15 +15,15 @@ use super::limiter::Limiter;
 use super::log::Entry;
 use super::servers::ProxyServers;
 use super::store::Store;
-use crate::stand_in::control::read;
-use crate::stand_in::{self, Faults, Log, Outcome};
+use crate::service::control::read;
+use crate::service::{self, Faults, Log, Outcome};
 
 /// A fault to order. Nothing here takes long, so there is no work for it to bend.
-pub type Fault = stand_in::Fault<()>;
+pub type Fault = service::Fault<()>;
 
 /// Everything the lock guards.
 #[derive(Debug)]
-pub struct Core {
+pub struct CoderdCore {
     pub(super) config: Config,
     pub(super) store: Store,
     pub(super) limiter: Limiter,
@@ -34,7 +34,7 @@ pub struct Core {
     pub(super) log: Log<Entry>,
 }
 
-impl Core {
+impl CoderdCore {
     pub(super) fn new(config: Config) -> Self {
         Self {
             store: Store::new(&config),
@@ -49,7 +49,7 @@ impl Core {
     }
 }
 
-impl stand_in::Core for Core {
+impl service::FakeService for CoderdCore {
     type Action = ();
 
     fn advance(&mut self, now: Timestamp) {
@@ -59,8 +59,7 @@ impl stand_in::Core for Core {
             match (daemon, client) {
                 (None, None) => break,
                 (Some(at), client) if client.is_none_or(|client| at <= client) => {
-                    self.daemons
-                        .step(at, &self.store, self.config.ends_sessions);
+                    self.daemons.step(at, &self.store, self.config.ends_sessions);
                 }
                 (_, Some(at)) => self.run_noise(at),
                 (Some(_), None) => break,

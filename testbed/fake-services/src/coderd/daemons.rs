@@ -105,10 +105,7 @@ impl Daemons {
         let process = Process {
             name,
             secret_sha256,
-            session: Session::Dialling {
-                at: now,
-                refused: 0,
-            },
+            session: Session::Dialling { at: now, refused: 0 },
             job: None,
             next_job: work.map(|work| later(now, work.pause)),
             work,
@@ -197,8 +194,7 @@ impl Daemons {
     /// How all of them are.
     pub(super) fn all(&self) -> Vec<Daemon> {
         let all = self.processes.iter();
-        all.map(|(id, it)| it.shown(*id, self.rows.get(id)))
-            .collect()
+        all.map(|(id, it)| it.shown(*id, self.rows.get(id))).collect()
     }
 
     /// The ids of those that are connected with a key.

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::stand_in::draft::{Body, Draft};
+use crate::service::draft::{Body, ResponseDraft};
 
 /// A refused request, before it is put into JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +54,7 @@ impl ApiError {
     }
 
     pub(super) fn signed_out(detail: &str) -> Self {
-        let message =
-            "You are signed out or your session has expired. Please sign in again to continue.";
+        let message = "You are signed out or your session has expired. Please sign in again to continue.";
         Self::new(StatusCode::UNAUTHORIZED, message).detail(detail)
     }
 
@@ -81,8 +80,7 @@ impl ApiError {
     }
 
     pub(super) fn limited(limit: i64) -> Self {
-        let message =
-            format!("You've been rate limited for sending more than {limit} requests in 1m0s.");
+        let message = format!("You've been rate limited for sending more than {limit} requests in 1m0s.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
 
@@ -113,7 +111,7 @@ impl ApiError {
     }
 }
 
-impl From<ApiError> for Draft {
+impl From<ApiError> for ResponseDraft {
     fn from(error: ApiError) -> Self {
         Self {
             status: error.status,

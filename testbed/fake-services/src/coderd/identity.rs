@@ -6,7 +6,7 @@ use http::{HeaderMap, Request};
 
 use super::config::Version;
 use super::users::digest;
-use crate::stand_in::Peer;
+use crate::service::Peer;
 
 /// The header that carries a session token.
 pub(super) const SESSION: &str = "coder-session-token";

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::api::{Answer, Call};
-use super::core::Core;
+use super::core::CoderdCore;
 use super::error::ApiError;
+use super::json;
 use super::model::{Organization, RESERVED};
 use super::users::User;
-use super::view;
 
 /// Longest name of a key, in bytes.
 const LONGEST: usize = 64;
@@ -27,23 +27,15 @@ struct New {
     tags: Option<BTreeMap<String, String>>,
 }
 
-impl Core {
+impl CoderdCore {
     pub(super) fn list_keys(&self, organization: &Organization) -> Value {
         let mut keys: Vec<_> = self.store.keys_of(&organization.name).collect();
         keys.sort_by_key(|key| key.created_at);
-        let shown: Vec<Value> = keys
-            .into_iter()
-            .map(|key| view::key(key, organization))
-            .collect();
+        let shown: Vec<Value> = keys.into_iter().map(|key| json::key(key, organization)).collect();
         json!(shown)
     }
 
-    pub(super) fn create_key(
-        &mut self,
-        call: &Call<'_>,
-        user: &User,
-        organization: &Organization,
-    ) -> Answer {
+    pub(super) fn create_key(&mut self, call: &Call<'_>, user: &User, organization: &Organization) -> Answer {
         let new: New = call.read()?;
         check_name(&new.name)?;
         if !user.manages_keys() {
@@ -51,8 +43,7 @@ impl Core {
         }
         if self.store.key(&organization.name, &new.name).is_some() {
             let name = &new.name;
-            let message =
-                format!("Provisioner key with name '{name}' already exists in organization");
+            let message = format!("Provisioner key with name '{name}' already exists in organization");
             return Err(ApiError::new(StatusCode::CONFLICT, message));
         }
         let tags = new.tags.unwrap_or_default();
@@ -93,7 +84,7 @@ impl Core {
     pub(super) fn list_daemons(&self, now: Timestamp, organization: &Organization) -> Value {
         let stale = SignedDuration::try_from(self.daemons.heartbeat).unwrap_or_default() * STALE;
         let default = self.store.organizations.first() == Some(organization);
-        let mut all: Vec<Value> = view::reserved_keys(organization, default)
+        let mut all: Vec<Value> = json::reserved_keys(organization, default)
             .into_iter()
             .map(|key| json!({"key": key, "daemons": []}))
             .collect();
@@ -102,9 +93,9 @@ impl Core {
             let rows = rows.filter(|(_, row)| row.key == key.id);
             let recent = rows.filter(|(_, row)| now.duration_since(row.seen) <= stale);
             let daemons: Vec<Value> = recent
-                .map(|(id, row)| view::daemon(*id, row, key, organization))
+                .map(|(id, row)| json::daemon(*id, row, key, organization))
                 .collect();
-            all.push(json!({"key": view::key(key, organization), "daemons": daemons}));
+            all.push(json!({"key": json::key(key, organization), "daemons": daemons}));
         }
         json!(all)
     }

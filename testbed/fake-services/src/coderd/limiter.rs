@@ -113,10 +113,7 @@ impl Limiter {
     /// Every key with something counted: how many in this window, how many in the last.
     pub fn counted(&self, now: Timestamp) -> impl Iterator<Item = (&Key, u64, u64)> {
         let window = self.window(now);
-        let now = self
-            .counts
-            .iter()
-            .map(move |(key, it)| (key, it.at(window)));
+        let now = self.counts.iter().map(move |(key, it)| (key, it.at(window)));
         let some = now.filter(|(_, it)| it.current + it.previous > 0);
         some.map(|(key, it)| (key, it.current, it.previous))
     }

@@ -5,8 +5,8 @@
 //! coderd, and writes the deployments' status. It makes no pods and no replica sets, so it must not
 //! run beside a deployment controller.
 
-mod player;
 mod rollout;
+mod simulator;
 mod template;
 
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher as watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::Coderd;
+use super::FakeCoderd;
 use super::daemons::Work;
-use player::Player;
+use simulator::PodSimulator;
 
 /// Which deployments are followed.
 const SELECTOR: &str = "app.kubernetes.io/name in (coder-provisioner, coder-workspace-proxy)";
 
 /// Finds the coderd behind a URL.
-pub type Find = Arc<dyn Fn(&str) -> Option<Coderd> + Send + Sync>;
+pub type Find = Arc<dyn Fn(&str) -> Option<FakeCoderd> + Send + Sync>;
 
 /// How pods behave.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Pods {
 impl Pods {
     /// Pods of one coderd, whatever its URL, ready after a second and without work.
     #[must_use]
-    pub fn of(coderd: Coderd) -> Self {
+    pub fn of(coderd: FakeCoderd) -> Self {
         Self {
             server: Arc::new(move |_| Some(coderd.clone())),
             start: Duration::from_secs(1),
@@ -66,7 +66,7 @@ impl Pods {
         let config = watcher::Config::default().labels(SELECTOR);
         let events = watch(deployments, config).default_backoff();
         let mut events = std::pin::pin!(events);
-        let mut player = Player::new(self, client);
+        let mut player = PodSimulator::new(self, client);
         loop {
             let due = player.due();
             tokio::select! {

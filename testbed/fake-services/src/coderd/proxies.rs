@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::api::{Answer, Call, not_allowed, ok};
-use super::core::Core;
+use super::core::CoderdCore;
 use super::error::ApiError;
+use super::json;
 use super::model::{PRIMARY, Proxy};
 use super::users::Role;
-use super::view;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -30,7 +30,7 @@ struct Patch {
     regenerate_token: bool,
 }
 
-impl Core {
+impl CoderdCore {
     /// Everything under `/workspaceproxies`, once the licence is known to allow it.
     pub(super) fn proxies(&mut self, call: &Call<'_>, rest: &[&str]) -> Answer {
         let user = call.signed_in()?;
@@ -52,7 +52,7 @@ impl Core {
     }
 
     fn show_proxy(&self, call: &Call<'_>, proxy: &Proxy) -> Value {
-        view::proxy(proxy, self.proxy_servers.health(proxy), call.now)
+        json::proxy(proxy, self.proxy_servers.health(proxy), call.now)
     }
 
     fn list_proxies(&self, call: &Call<'_>) -> Value {

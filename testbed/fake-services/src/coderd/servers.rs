@@ -10,7 +10,7 @@ use super::users::digest;
 
 /// A running proxy server, as the state shows it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct ProxyServer {
+pub struct FakeProxyServer {
     /// Counts from 1.
     pub id: u64,
     /// Its name.
@@ -85,14 +85,14 @@ impl ProxyServers {
     }
 
     /// All of them.
-    pub(super) fn all(&self, store: &Store) -> Vec<ProxyServer> {
+    pub(super) fn all(&self, store: &Store) -> Vec<FakeProxyServer> {
         let accepted = |it: &Process| {
             let mut proxies = store.proxies.iter();
             let own = |proxy: &Proxy| proxy.id == it.proxy && !proxy.deleted;
             proxies.any(|proxy| own(proxy) && proxy.token_sha256 == it.token_sha256)
         };
         let all = self.processes.iter();
-        all.map(|(id, it)| ProxyServer {
+        all.map(|(id, it)| FakeProxyServer {
             id: *id,
             name: it.name.clone(),
             proxy: it.proxy.clone(),

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::core::Core;
+use super::core::CoderdCore;
 use super::daemons::{Daemon, Outage};
 use super::limiter;
 use super::model::{Key, Organization, Proxy};
-use super::servers::ProxyServer;
+use super::servers::FakeProxyServer;
 use super::store::Store;
 use super::users::{User, id_of};
 
@@ -36,7 +36,7 @@ pub struct State {
     /// All daemons that run.
     pub daemons: Vec<Daemon>,
     /// All proxy servers that run.
-    pub proxy_servers: Vec<ProxyServer>,
+    pub proxy_servers: Vec<FakeProxyServer>,
     /// When daemons that were connected had no working key.
     pub outages: Vec<Outage>,
     /// Jobs that did not end by themselves.
@@ -81,7 +81,7 @@ pub struct Change {
     /// Daemons that are not in it are gone; the others stay as they are.
     pub daemons: Option<Vec<Daemon>>,
     /// Proxy servers that are not in it are gone; the others stay as they are.
-    pub proxy_servers: Option<Vec<ProxyServer>>,
+    pub proxy_servers: Option<Vec<FakeProxyServer>>,
     /// All outages from now on.
     pub outages: Option<Vec<Outage>>,
     /// Jobs that did not end by themselves.
@@ -90,7 +90,7 @@ pub struct Change {
     pub buckets: Option<Vec<Bucket>>,
 }
 
-impl Core {
+impl CoderdCore {
     pub(super) fn state(&self, now: Timestamp) -> State {
         let counted = self.limiter.counted(now);
         State {
@@ -120,9 +120,7 @@ impl Core {
         let mut next = self.store.clone();
         next.replace(now, &change)?;
         let gone = self.store.keys.iter().map(|key| key.id.clone());
-        let gone: Vec<String> = gone
-            .filter(|id| !next.keys.iter().any(|key| key.id == *id))
-            .collect();
+        let gone: Vec<String> = gone.filter(|id| !next.keys.iter().any(|key| key.id == *id)).collect();
         for id in &gone {
             self.drop_key(now, id);
         }
@@ -212,9 +210,7 @@ impl Store {
         }
         self.keys = next;
         let names = self.keys.iter();
-        let names: Vec<_> = names
-            .map(|key| format!("{}/{}", key.organization, key.name))
-            .collect();
+        let names: Vec<_> = names.map(|key| format!("{}/{}", key.organization, key.name)).collect();
         unique("key", names.iter())
     }
 }

@@ -33,12 +33,7 @@ impl Role {
     }
 
     fn named(name: &str) -> Option<Self> {
-        let all = [
-            Self::Owner,
-            Self::OrganizationAdmin,
-            Self::TemplateAdmin,
-            Self::Member,
-        ];
+        let all = [Self::Owner, Self::OrganizationAdmin, Self::TemplateAdmin, Self::Member];
         all.into_iter().find(|role| role.name() == name)
     }
 }

@@ -10,7 +10,7 @@ mod limits;
 mod pods;
 
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::coderd::{Change, Coderd, Config, Fault, Role, User};
+use aplomb_fake_services::coderd::{Change, Config, FakeCoderd, Fault, Role, User};
 use bytes::Bytes;
 use http::{Request, Response};
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ const KEYS: &str = "/api/v2/organizations/default/provisionerkeys";
 const PROXIES: &str = "/api/v2/workspaceproxies";
 
 /// A fresh one with an owner, a template admin, a member, and a member of another organisation.
-fn coderd(bend: impl FnOnce(&mut Config)) -> Coderd {
+fn coderd(bend: impl FnOnce(&mut Config)) -> FakeCoderd {
     let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
     let mut config = Config::new(Clock::new(epoch, 7), 7, OWNER);
     config.organizations.push("other".to_owned());
@@ -35,15 +35,15 @@ fn coderd(bend: impl FnOnce(&mut Config)) -> Coderd {
         User::new("stranger", Role::OrganizationAdmin, OTHER).of(&["other"]),
     ]);
     bend(&mut config);
-    Coderd::new(config)
+    FakeCoderd::new(config)
 }
 
-fn put(coderd: &Coderd, change: Value) {
+fn put(coderd: &FakeCoderd, change: Value) {
     let change: Change = serde_json::from_value(change).expect("a change");
     coderd.change(change).expect("it fits together");
 }
 
-fn order(coderd: &Coderd, fault: Value) -> u64 {
+fn order(coderd: &FakeCoderd, fault: Value) -> u64 {
     let fault: Fault = serde_json::from_value(fault).expect("a fault");
     coderd.fault(fault)
 }
@@ -60,34 +60,28 @@ fn request(token: &str, method: &str, path: &str, body: &Value) -> Request<Bytes
     request.body(body).expect("a request")
 }
 
-async fn send(coderd: &Coderd, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
+async fn send(coderd: &FakeCoderd, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
     coderd.service().call(request).await
 }
 
 /// Status and JSON of an answer.
-async fn call_as(
-    coderd: &Coderd,
-    token: &str,
-    method: &str,
-    path: &str,
-    body: Value,
-) -> (u16, Value) {
+async fn call_as(coderd: &FakeCoderd, token: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
     let answer = send(coderd, request(token, method, path, &body)).await;
     let answer = answer.expect("an answer");
     let json = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
     (answer.status().as_u16(), json)
 }
 
-async fn call(coderd: &Coderd, method: &str, path: &str, body: Value) -> (u16, Value) {
+async fn call(coderd: &FakeCoderd, method: &str, path: &str, body: Value) -> (u16, Value) {
     call_as(coderd, OWNER, method, path, body).await
 }
 
-async fn get(coderd: &Coderd, path: &str) -> (u16, Value) {
+async fn get(coderd: &FakeCoderd, path: &str) -> (u16, Value) {
     call(coderd, "GET", path, Value::Null).await
 }
 
 /// The status that somebody gets.
-async fn status(coderd: &Coderd, token: &str, method: &str, path: &str) -> u16 {
+async fn status(coderd: &FakeCoderd, token: &str, method: &str, path: &str) -> u16 {
     let body = match method {
         "POST" => json!({"name": "some", "display_name": "Some", "icon": "/x.svg"}),
         _ => Value::Null,
@@ -96,7 +90,7 @@ async fn status(coderd: &Coderd, token: &str, method: &str, path: &str) -> u16 {
 }
 
 /// Makes a key and gives its plaintext.
-async fn new_key(coderd: &Coderd, name: &str) -> String {
+async fn new_key(coderd: &FakeCoderd, name: &str) -> String {
     let (status, body) = call(coderd, "POST", KEYS, json!({"name": name})).await;
     assert_eq!(status, 201, "{body}");
     body["key"].as_str().expect("a plaintext").to_owned()

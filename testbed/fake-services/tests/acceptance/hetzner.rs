@@ -10,7 +10,7 @@ mod noise;
 mod wire;
 
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::hetzner::{Change, Config, Fault, Hetzner};
+use aplomb_fake_services::hcloud::{Change, Config, FakeHcloud, Fault};
 use bytes::Bytes;
 use http::{Request, Response};
 use jiff::Timestamp;
@@ -21,11 +21,11 @@ const TOKEN: &str = "first-half-of-the-tokenSECOND-HALF-OF-THE-TOKEN";
 const ASSIGN: &str = "/v1/floating_ips/10/actions/assign";
 
 /// A fresh one with two servers (1, 2) and one floating IP (10) on server 1.
-fn hetzner(bend: impl FnOnce(&mut Config)) -> Hetzner {
+fn hetzner(bend: impl FnOnce(&mut Config)) -> FakeHcloud {
     let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
     let mut config = Config::new(Clock::new(epoch, 7), 7, TOKEN);
     bend(&mut config);
-    let hetzner = Hetzner::new(config);
+    let hetzner = FakeHcloud::new(config);
     put(
         &hetzner,
         json!({
@@ -36,18 +36,18 @@ fn hetzner(bend: impl FnOnce(&mut Config)) -> Hetzner {
     hetzner
 }
 
-fn put(hetzner: &Hetzner, change: Value) {
+fn put(hetzner: &FakeHcloud, change: Value) {
     let change: Change = serde_json::from_value(change).expect("a change");
     hetzner.change(change).expect("it fits together");
 }
 
-fn order(hetzner: &Hetzner, fault: Value) -> u64 {
+fn order(hetzner: &FakeHcloud, fault: Value) -> u64 {
     let fault: Fault = serde_json::from_value(fault).expect("a fault");
     hetzner.fault(fault)
 }
 
 async fn send_as(
-    hetzner: &Hetzner,
+    hetzner: &FakeHcloud,
     token: &str,
     method: &str,
     path: &str,
@@ -65,28 +65,23 @@ async fn send_as(
     hetzner.service().call(request).await
 }
 
-async fn send(
-    hetzner: &Hetzner,
-    method: &str,
-    path: &str,
-    body: Value,
-) -> Result<Response<Bytes>, BoxError> {
+async fn send(hetzner: &FakeHcloud, method: &str, path: &str, body: Value) -> Result<Response<Bytes>, BoxError> {
     send_as(hetzner, TOKEN, method, path, &body).await
 }
 
 /// Status and JSON of an answer.
-async fn call(hetzner: &Hetzner, method: &str, path: &str, body: Value) -> (u16, Value) {
+async fn call(hetzner: &FakeHcloud, method: &str, path: &str, body: Value) -> (u16, Value) {
     let answer = send(hetzner, method, path, body).await.expect("an answer");
     let json = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
     (answer.status().as_u16(), json)
 }
 
-async fn get(hetzner: &Hetzner, path: &str) -> (u16, Value) {
+async fn get(hetzner: &FakeHcloud, path: &str) -> (u16, Value) {
     call(hetzner, "GET", path, Value::Null).await
 }
 
 /// Status and `error.code` of a refusal.
-async fn refusal(hetzner: &Hetzner, method: &str, path: &str, body: Value) -> (u16, String) {
+async fn refusal(hetzner: &FakeHcloud, method: &str, path: &str, body: Value) -> (u16, String) {
     let (status, body) = call(hetzner, method, path, body).await;
     let code = body["error"]["code"].as_str().unwrap_or_default();
     (status, code.to_owned())

@@ -34,9 +34,7 @@ fn blocks(page: &str) -> Vec<(String, String)> {
 fn commands(block: &str, token: &str) -> Vec<Vec<String>> {
     let mut commands = vec![vec![String::new()]];
     let mut quote = None;
-    let text = block
-        .replace("$SIM", "http://sim.example.com")
-        .replace("$TOKEN", token);
+    let text = block.replace("$SIM", "http://sim.example.com").replace("$TOKEN", token);
     for c in text.chars() {
         let words = commands.last_mut().expect("there is always one");
         match (c, quote) {
@@ -81,9 +79,7 @@ fn assert_contains(have: &Value, want: &Value, example: &str) {
     match (have, want) {
         (Value::Object(have), Value::Object(want)) => {
             for (name, want) in want {
-                let have = have
-                    .get(name)
-                    .unwrap_or_else(|| panic!("no {name}: {example}"));
+                let have = have.get(name).unwrap_or_else(|| panic!("no {name}: {example}"));
                 assert_contains(have, want, example);
             }
         }

@@ -18,9 +18,7 @@ const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
 /// A body that is there in full.
 pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// An error as the server would send it.
@@ -31,9 +29,7 @@ pub(super) fn error(error: &ApiError) -> Response<Body> {
         json_response(error.code, &error.to_status())
     };
     if let Some(seconds) = error.retry_after {
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
@@ -49,8 +45,7 @@ fn text_response(error: &ApiError) -> Response<Body> {
 
 fn with_type(code: u16, kind: &'static str, body: String) -> Response<Body> {
     let mut response = Response::new(full(body));
-    *response.status_mut() =
-        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -108,8 +103,7 @@ pub(super) fn timeout() -> Response<Body> {
 /// 504 for a version the server has not seen yet.
 pub(super) fn too_large_version(asked: u64, current: u64) -> ApiError {
     let why = format!("Too large resource version: {asked}, current: {current}");
-    let cause =
-        json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
+    let cause = json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
     ApiError::timeout(&why, 1).with_detail("causes", cause)
 }
 

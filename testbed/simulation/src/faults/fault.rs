@@ -182,11 +182,7 @@ impl fmt::Display for Fault {
 }
 
 fn commit_word(committed: bool) -> &'static str {
-    if committed {
-        "committed"
-    } else {
-        "not-committed"
-    }
+    if committed { "committed" } else { "not-committed" }
 }
 
 impl fmt::Display for WatchFault {

@@ -130,10 +130,7 @@ impl Faults {
         let now = self.trace.elapsed();
         self.script(|script| {
             let Script {
-                rules,
-                sampler,
-                rng,
-                ..
+                rules, sampler, rng, ..
             } = script;
             let mut delay = Duration::ZERO;
             let mut decided = None;
@@ -153,8 +150,7 @@ impl Faults {
     }
 
     fn record(&self, what: &str, target: &Target) {
-        self.trace
-            .record(&self.identity, format_args!("fault {what} {target}"));
+        self.trace.record(&self.identity, format_args!("fault {what} {target}"));
     }
 }
 
@@ -272,9 +268,7 @@ impl Faults {
         match fault {
             Fault::Latency(_) => upstream.send(request).await,
             Fault::Conflict => refuse(answer::conflict(target)),
-            Fault::TooManyRequestsText { retry_after } => {
-                refuse(answer::too_many_text(retry_after))
-            }
+            Fault::TooManyRequestsText { retry_after } => refuse(answer::too_many_text(retry_after)),
             Fault::TooManyRequests { retry_after } => refuse(answer::initializing(retry_after)),
             Fault::InternalError => refuse(answer::internal()),
             Fault::ServiceUnavailable => refuse(answer::unavailable()),
@@ -317,20 +311,14 @@ impl Faults {
     }
 
     /// The rival's write to the object that `request` is about.
-    fn touch(
-        &self,
-        request: &Request<kube::client::Body>,
-        target: &Target,
-    ) -> Request<kube::client::Body> {
+    fn touch(&self, request: &Request<kube::client::Body>, target: &Target) -> Request<kube::client::Body> {
         let turn = self.script(|script| {
             script.rivals += 1;
             script.rivals
         });
         let path = request.uri().path();
         let path = match &target.subresource {
-            Some(subresource) => path
-                .trim_end_matches(subresource.as_str())
-                .trim_end_matches('/'),
+            Some(subresource) => path.trim_end_matches(subresource.as_str()).trim_end_matches('/'),
             None => path,
         };
         let annotations = json!({ "rival.example.com/turn": turn.to_string() });
@@ -373,9 +361,7 @@ async fn truncated(response: Response<Body>, keep: usize) -> Result<Response<Bod
 /// Sends requests on through `client`.
 fn sender(
     client: &kube::Client,
-) -> impl Fn(
-    Request<kube::client::Body>,
-) -> BoxFuture<'static, kube::Result<Response<kube::client::Body>>>
+) -> impl Fn(Request<kube::client::Body>) -> BoxFuture<'static, kube::Result<Response<kube::client::Body>>>
 + Clone
 + Send
 + 'static {

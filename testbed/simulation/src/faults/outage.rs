@@ -68,15 +68,9 @@ impl Outages {
         let now = Instant::now();
         let outages = self.outages.borrow();
         let within = |from: Instant, until: Instant| (from..until).contains(&now);
-        if outages
-            .iter()
-            .any(|outage| within(outage.begins, outage.accepts))
-        {
+        if outages.iter().any(|outage| within(outage.begins, outage.accepts)) {
             Condition::Down
-        } else if outages
-            .iter()
-            .any(|outage| within(outage.accepts, outage.ready))
-        {
+        } else if outages.iter().any(|outage| within(outage.accepts, outage.ready)) {
             Condition::Initializing
         } else {
             Condition::Up

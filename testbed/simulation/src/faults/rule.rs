@@ -105,9 +105,7 @@ mod tests {
     use super::*;
 
     fn hits(mut rule: Rule, requests: u64) -> Vec<u64> {
-        let request = Request::put("/api/v1/namespaces/a/pods/b")
-            .body(())
-            .expect("a request");
+        let request = Request::put("/api/v1/namespaces/a/pods/b").body(()).expect("a request");
         let target = Target::of(&request);
         (1..=requests)
             .filter(|&at| rule.hit(&target, Duration::from_secs(at)).is_some())
@@ -123,9 +121,6 @@ mod tests {
         let (from, until) = (Duration::from_secs(2), Duration::from_secs(4));
         assert_eq!(hits(rule().between(from, until), 5), [2, 3]);
         assert_eq!(hits(rule(), 3), [1, 2, 3]);
-        assert_eq!(
-            hits(rule().on(Match::any().resource("services")), 3),
-            Vec::<u64>::new()
-        );
+        assert_eq!(hits(rule().on(Match::any().resource("services")), 3), Vec::<u64>::new());
     }
 }

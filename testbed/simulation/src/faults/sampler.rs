@@ -69,10 +69,7 @@ impl Sampler {
         let each_watch = 1.0 / (3.0 * watches.len() as f64);
         let latency = Latency::Exponential(Duration::from_millis(4));
         let watches = watches.map(|fault| (each_watch, Fault::Watch(fault)));
-        let table = watches
-            .into_iter()
-            .chain(requests.map(|fault| (each, fault)))
-            .collect();
+        let table = watches.into_iter().chain(requests.map(|fault| (each, fault))).collect();
         Self {
             table,
             ..Self::new(seed).latency(latency)
@@ -86,10 +83,7 @@ impl Sampler {
             .latency
             .as_ref()
             .map_or(Duration::ZERO, |latency| latency.draw(rng));
-        let mut applicable = self
-            .table
-            .iter()
-            .filter(|(_, fault)| fault.applies_to(target));
+        let mut applicable = self.table.iter().filter(|(_, fault)| fault.applies_to(target));
         let fault = applicable.find(|(probability, _)| rng.f64() < *probability);
         (delay, fault.map(|(_, fault)| fault.clone()))
     }
@@ -102,9 +96,7 @@ mod tests {
     use super::*;
 
     fn draws(seed: u64) -> Vec<(Duration, Option<Fault>)> {
-        let request = Request::put("/api/v1/namespaces/a/pods/b")
-            .body(())
-            .expect("a request");
+        let request = Request::put("/api/v1/namespaces/a/pods/b").body(()).expect("a request");
         let target = Target::of(&request);
         let mut sampler = Sampler::bad_day(seed, 0.5);
         (0..1000).map(|_| sampler.draw(&target)).collect()
@@ -118,10 +110,7 @@ mod tests {
 
     #[test]
     fn about_as_many_faults_as_asked_for_and_none_that_cannot_be() {
-        let faults: Vec<Fault> = draws(3)
-            .into_iter()
-            .filter_map(|(_, fault)| fault)
-            .collect();
+        let faults: Vec<Fault> = draws(3).into_iter().filter_map(|(_, fault)| fault).collect();
         assert!((300..500).contains(&faults.len()), "{}", faults.len());
         assert!(!faults.iter().any(|fault| matches!(fault, Fault::Watch(_))));
     }
@@ -130,8 +119,7 @@ mod tests {
     fn latencies_follow_their_distribution() {
         let mut rng = fastrand::Rng::with_seed(1);
         let ms = Duration::from_millis;
-        let mut mean =
-            |latency: Latency| (0..2000).map(|_| latency.draw(&mut rng)).sum::<Duration>() / 2000;
+        let mut mean = |latency: Latency| (0..2000).map(|_| latency.draw(&mut rng)).sum::<Duration>() / 2000;
         assert_eq!(mean(Latency::Fixed(ms(3))), ms(3));
         assert!((ms(14)..ms(16)).contains(&mean(Latency::Uniform(ms(10), ms(20)))));
         assert!((ms(9)..ms(11)).contains(&mean(Latency::Exponential(ms(10)))));

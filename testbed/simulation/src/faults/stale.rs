@@ -49,17 +49,10 @@ pub(super) async fn serve(
         _ if version.is_some_and(|asked| asked > stale.revision) => {
             sleep(FUTURE_VERSION_WAIT).await;
             let asked = version.unwrap_or_default();
-            Ok(answer::error(&answer::too_large_version(
-                asked,
-                stale.revision,
-            )))
+            Ok(answer::error(&answer::too_large_version(asked, stale.revision)))
         }
         Verb::Get => get(upstream, &head, target, stale.revision).await,
-        _ => {
-            upstream
-                .send(exact_list(&head, &query, stale.revision, None))
-                .await
-        }
+        _ => upstream.send(exact_list(&head, &query, stale.revision, None)).await,
     }
 }
 
@@ -83,12 +76,7 @@ async fn get(
 }
 
 /// The list of what `request` reads, at exactly `revision`; of one object if `name` is given.
-fn exact_list(
-    head: &Parts,
-    query: &Query,
-    revision: u64,
-    name: Option<&str>,
-) -> Request<kube::client::Body> {
+fn exact_list(head: &Parts, query: &Query, revision: u64, name: Option<&str>) -> Request<kube::client::Body> {
     let path = head.uri.path();
     let path = match name {
         Some(name) => path
@@ -117,9 +105,7 @@ const WATCH_PARAMETERS: [&str; 6] = [
 /// The collection an object of this name (and any subresource of it) is in.
 fn parent<'a>(path: &'a str, name: &str) -> &'a str {
     let whole = path.strip_suffix("/status").unwrap_or(path);
-    whole
-        .strip_suffix(name)
-        .map_or(path, |rest| rest.trim_end_matches('/'))
+    whole.strip_suffix(name).map_or(path, |rest| rest.trim_end_matches('/'))
 }
 
 /// The same request as a read of another path on the same server.
@@ -132,10 +118,7 @@ fn rebuilt(head: &Parts, path_and_query: &str, one_as_list: bool) -> Request<kub
     *read.uri_mut() = uri;
     *read.headers_mut() = head.headers.clone();
     *read.extensions_mut() = head.extensions.clone();
-    let accept = head
-        .headers
-        .get(ACCEPT)
-        .and_then(|accept| accept.to_str().ok());
+    let accept = head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     if one_as_list && let Some(accept) = accept {
         let accept = accept.replace("as=PartialObjectMetadata;", "as=PartialObjectMetadataList;");
         if let Ok(accept) = HeaderValue::from_str(&accept) {
@@ -185,9 +168,7 @@ async fn open_watch(
             .await?;
         return Ok(response.map(|body| gate(body, revision, catch_up)));
     }
-    let listed = upstream
-        .send(exact_list(&head, query, revision, None))
-        .await?;
+    let listed = upstream.send(exact_list(&head, query, revision, None)).await?;
     if !listed.status().is_success() {
         return Ok(listed);
     }
@@ -204,12 +185,8 @@ async fn open_watch(
 }
 
 fn initial_events(items: Vec<Value>, bookmark: bool, revision: u64) -> Vec<Bytes> {
-    let kind = items
-        .first()
-        .map_or(Value::Null, |item| item["kind"].clone());
-    let api_version = items
-        .first()
-        .map_or(Value::Null, |item| item["apiVersion"].clone());
+    let kind = items.first().map_or(Value::Null, |item| item["kind"].clone());
+    let api_version = items.first().map_or(Value::Null, |item| item["apiVersion"].clone());
     let mut events: Vec<Value> = items
         .into_iter()
         .map(|object| json!({ "type": "ADDED", "object": object }))
@@ -248,9 +225,7 @@ fn gate(body: Body, revision: u64, catch_up: Option<Instant>) -> Body {
 fn version_of(line: &[u8]) -> u64 {
     let event: Value = serde_json::from_slice(line).unwrap_or_default();
     let version = event["object"]["metadata"]["resourceVersion"].as_str();
-    version
-        .and_then(|version| version.parse().ok())
-        .unwrap_or_default()
+    version.and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 /// The parameters of a URL, still encoded.
@@ -278,8 +253,7 @@ impl Query {
     }
 
     fn version(&self) -> Option<u64> {
-        self.get("resourceVersion")
-            .and_then(|version| version.parse().ok())
+        self.get("resourceVersion").and_then(|version| version.parse().ok())
     }
 
     fn without(&self, keys: &[&str]) -> Self {

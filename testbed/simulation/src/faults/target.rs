@@ -33,10 +33,7 @@ impl Target {
     #[must_use]
     pub fn of<B>(request: &Request<B>) -> Self {
         let path = request.uri().path();
-        let segments: Vec<&str> = path
-            .split('/')
-            .filter(|segment| !segment.is_empty())
-            .collect();
+        let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         let (group, version, rest) = match segments.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
@@ -49,11 +46,7 @@ impl Target {
         };
         let name = rest.get(1).map(|name| (*name).to_owned());
         Self {
-            verb: verb(
-                request.method(),
-                name.is_some(),
-                is_watch(request.uri().query()),
-            ),
+            verb: verb(request.method(), name.is_some(), is_watch(request.uri().query())),
             group: group.to_owned(),
             version: version.to_owned(),
             resource: rest.first().copied().unwrap_or_default().to_owned(),
@@ -96,10 +89,7 @@ impl fmt::Display for Target {
         if !self.group.is_empty() {
             write!(f, ".{}", self.group)?;
         }
-        for part in [&self.namespace, &self.name, &self.subresource]
-            .into_iter()
-            .flatten()
-        {
+        for part in [&self.namespace, &self.name, &self.subresource].into_iter().flatten() {
             write!(f, "/{part}")?;
         }
         Ok(())
@@ -206,11 +196,7 @@ mod tests {
     use super::*;
 
     fn target(method: &str, uri: &str) -> String {
-        let request = Request::builder()
-            .method(method)
-            .uri(uri)
-            .body(())
-            .expect("a request");
+        let request = Request::builder().method(method).uri(uri).body(()).expect("a request");
         Target::of(&request).to_string()
     }
 
@@ -219,21 +205,9 @@ mod tests {
         let cases = [
             ("GET", "/api/v1/namespaces", "list namespaces"),
             ("GET", "/api/v1/namespaces/a", "get namespaces/a"),
-            (
-                "PUT",
-                "/api/v1/namespaces/a/finalize",
-                "update namespaces/a/finalize",
-            ),
-            (
-                "GET",
-                "/api/v1/namespaces/a/pods?watch=true&x=1",
-                "watch pods/a",
-            ),
-            (
-                "POST",
-                "https://192.0.2.1/api/v1/namespaces/a/pods",
-                "create pods/a",
-            ),
+            ("PUT", "/api/v1/namespaces/a/finalize", "update namespaces/a/finalize"),
+            ("GET", "/api/v1/namespaces/a/pods?watch=true&x=1", "watch pods/a"),
+            ("POST", "https://192.0.2.1/api/v1/namespaces/a/pods", "create pods/a"),
             (
                 "DELETE",
                 "/apis/apps/v1/namespaces/a/deployments",
@@ -259,13 +233,7 @@ mod tests {
         let target = Target::of(&request);
         let pods = || Match::any().resource("pods");
         assert!(Match::writes().accepts(&target));
-        assert!(
-            pods()
-                .namespace("a")
-                .name("b")
-                .subresource("status")
-                .accepts(&target)
-        );
+        assert!(pods().namespace("a").name("b").subresource("status").accepts(&target));
         assert!(!pods().subresource("").accepts(&target));
         assert!(!pods().verb(Verb::Patch).accepts(&target));
         assert!(pods().verb(Verb::Patch).verb(Verb::Update).accepts(&target));

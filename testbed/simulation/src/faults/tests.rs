@@ -83,28 +83,15 @@ impl Setup {
     async fn send(&self, method: &str, uri: &str) -> Result<Response<Body>, BoxError> {
         let server = self.server.clone();
         let service = service_fn(move |request| server.clone().answer(request));
-        let request = Request::builder()
-            .method(method)
-            .uri(uri)
-            .body(RequestBody::empty())?;
-        self.faults
-            .layer(service)
-            .ready()
-            .await?
-            .call(request)
-            .await
+        let request = Request::builder().method(method).uri(uri).body(RequestBody::empty())?;
+        self.faults.layer(service).ready().await?.call(request).await
     }
 
     /// Code and body of an answer.
     async fn text(&self, method: &str, uri: &str) -> (u16, String) {
         let response = self.send(method, uri).await.expect("an answer");
         let code = response.status().as_u16();
-        let bytes = response
-            .into_body()
-            .collect()
-            .await
-            .expect("a whole body")
-            .to_bytes();
+        let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
         (code, String::from_utf8(bytes.to_vec()).expect("text"))
     }
 
@@ -147,10 +134,7 @@ async fn without_faults_everything_passes() {
     let setup = Setup::new();
     assert_eq!(setup.text("PUT", OBJECT).await.0, 200);
     let watch = setup.send("GET", WATCH).await.expect("a watch");
-    assert_eq!(
-        arrivals(watch).await,
-        [at(1, 6), at(2, 7), at(3, 8), at(4, 9), end(4)]
-    );
+    assert_eq!(arrivals(watch).await, [at(1, 6), at(2, 7), at(3, 8), at(4, 9), end(4)]);
     assert_eq!(setup.trace.lines(), Vec::<String>::new());
 }
 
@@ -165,11 +149,7 @@ async fn refusals_are_in_the_servers_words_and_reach_no_server() {
         ),
         (Fault::InternalError, 500, "etcdserver: leader changed"),
         (Fault::ServiceUnavailable, 503, "ServiceUnavailable"),
-        (
-            Fault::Timeout { committed: false },
-            504,
-            "\"reason\":\"Timeout\"",
-        ),
+        (Fault::Timeout { committed: false }, 504, "\"reason\":\"Timeout\""),
         (Fault::Unauthorized, 401, "Unauthorized"),
         (Fault::Gone, 410, "\"reason\":\"Expired\""),
     ];
@@ -195,10 +175,7 @@ async fn overload_is_text_with_a_retry_after_header() {
     let setup = Setup::with(Fault::TooManyRequestsText { retry_after: 7 });
     let response = setup.send("PUT", OBJECT).await.expect("an answer");
     assert_eq!(response.headers()["retry-after"], "7");
-    assert_eq!(
-        response.headers()["content-type"],
-        "text/plain; charset=utf-8"
-    );
+    assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
     assert_eq!(
         setup.text("PUT", OBJECT).await.1,
         "Too many requests, please try again later.\n"
@@ -238,10 +215,7 @@ async fn a_rival_writes_the_object_first() {
     let setup = Setup::new();
     setup.faults.add(Rule::new(Fault::Rival).first(2));
     let (_, body) = setup.text("PUT", &format!("{OBJECT}/status")).await;
-    assert!(
-        body.contains("\"write\":2"),
-        "the rival's write came before: {body}"
-    );
+    assert!(body.contains("\"write\":2"), "the rival's write came before: {body}");
     setup.text("PUT", OBJECT).await;
     setup.text("PUT", OBJECT).await;
     assert_eq!(setup.writes(), 5);
@@ -276,10 +250,7 @@ async fn watched(fault: WatchFault) -> Vec<(u64, Option<String>)> {
 async fn watches_are_held_lagged_dropped_and_swallowed() {
     let seconds = Duration::from_secs;
     let lagged = watched(WatchFault::Lagged(seconds(10))).await;
-    assert_eq!(
-        lagged,
-        [at(11, 6), at(12, 7), at(13, 8), at(14, 9), end(14)]
-    );
+    assert_eq!(lagged, [at(11, 6), at(12, 7), at(13, 8), at(14, 9), end(14)]);
     let held = watched(WatchFault::Held(seconds(10))).await;
     assert_eq!(
         held.first().map(|(after, _)| *after),
@@ -341,11 +312,7 @@ async fn a_restart_cuts_watches_then_refuses_then_initializes() {
 }
 
 fn stale(revision: u64, until: Option<Duration>, reads: StaleReads) -> Fault {
-    Fault::Stale(Stale {
-        revision,
-        until,
-        reads,
-    })
+    Fault::Stale(Stale { revision, until, reads })
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,13 +335,8 @@ async fn a_stale_server_reads_at_an_exact_older_version() {
             .1
             .contains("labelSelector=a&resourceVersion=5&")
     );
-    let (code, body) = setup
-        .text("GET", "/api/v1/configmaps?resourceVersion=6")
-        .await;
-    assert!(
-        code == 504 && body.contains("ResourceVersionTooLarge"),
-        "{code} {body}"
-    );
+    let (code, body) = setup.text("GET", "/api/v1/configmaps?resourceVersion=6").await;
+    assert!(code == 504 && body.contains("ResourceVersionTooLarge"), "{code} {body}");
 }
 
 #[tokio::test(start_paused = true)]

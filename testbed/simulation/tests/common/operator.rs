@@ -59,16 +59,14 @@ impl Operator {
     pub fn controller(&self) -> (Controller<Site>, Store<Site>) {
         let sites: Api<Site> = Api::all(self.client.clone());
         let maps: Api<ConfigMap> = Api::all(self.client.clone());
-        let controller = Controller::new(sites, watcher::Config::default())
-            .owns(maps, watcher::Config::default());
+        let controller = Controller::new(sites, watcher::Config::default()).owns(maps, watcher::Config::default());
         let store = controller.store();
         (controller, store)
     }
 
     /// Runs `controller` until it ends, which it does not.
     pub async fn run(self, controller: Controller<Site>) {
-        let error_policy =
-            |_: Arc<Site>, _: &Error, _: Arc<Self>| Action::requeue(Duration::from_secs(5));
+        let error_policy = |_: Arc<Site>, _: &Error, _: Arc<Self>| Action::requeue(Duration::from_secs(5));
         controller
             .run(reconcile, error_policy, Arc::new(self))
             .for_each(|_| async {})
@@ -108,9 +106,7 @@ impl Operator {
             host: Some(site.spec.host.clone()),
         };
         latest.status = Some(status);
-        sites
-            .replace_status(&name, &Default::default(), &latest)
-            .await?;
+        sites.replace_status(&name, &Default::default(), &latest).await?;
         Ok(Action::requeue(self.resync))
     }
 }

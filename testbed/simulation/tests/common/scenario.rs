@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_simulation::faults::Sampler;
-use aplomb_simulation::{Cluster, Component, Crash, CrashPoint, Run, World};
+use aplomb_simulation::{Cluster, Component, Crash, CrashPoint, Run, Simulation};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -30,7 +30,7 @@ pub enum Plant {
 
 /// Runs the scenario once.
 pub fn run(seed: u64, plant: Option<Plant>) -> Run<Outcome> {
-    World::new(seed)
+    Simulation::new(seed)
         .interpose(aplomb_virtual_time::install)
         .run(move |cluster| scenario(cluster, plant))
 }
@@ -50,9 +50,7 @@ async fn scenario(cluster: Cluster, plant: Option<Plant>) -> Outcome {
     let admin = cluster.client("admin");
     install_crd(&admin).await;
     let mut rng = fastrand::Rng::with_seed(cluster.seed());
-    cluster
-        .faults("operator")
-        .sample(Sampler::bad_day(rng.u64(..), 0.15));
+    cluster.faults("operator").sample(Sampler::bad_day(rng.u64(..), 0.15));
     let operator = cluster.start("operator", move |process| async move {
         let operator = Operator {
             client: process.client(),
@@ -70,9 +68,7 @@ async fn scenario(cluster: Cluster, plant: Option<Plant>) -> Outcome {
         effect: rng.u64(60..120),
         point: CrashPoint::AfterCommit,
     });
-    let restart = cluster
-        .trace()
-        .instant(Duration::from_secs(rng.u64(60..220)));
+    let restart = cluster.trace().instant(Duration::from_secs(rng.u64(60..220)));
     cluster
         .outages()
         .restart_at(restart, Duration::from_secs(2), Duration::from_secs(1));
@@ -131,11 +127,7 @@ async fn users(client: &Client, rng: &mut fastrand::Rng) {
         let replicas = rng.i32(1..9);
         let edit = json!({ "spec": { "replicas": replicas } });
         // Refused while the server restarts, and once the site is gone: the next edit will do.
-        drop(
-            sites
-                .patch(&name, &PatchParams::default(), &Patch::Merge(&edit))
-                .await,
-        );
+        drop(sites.patch(&name, &PatchParams::default(), &Patch::Merge(&edit)).await);
         if rng.u64(..15) == 0 {
             drop(sites.delete(&name, &DeleteParams::default()).await);
         }
@@ -150,9 +142,7 @@ async fn liveness_probe(cluster: &Cluster, operator: &Component) {
     let mut before = 0;
     loop {
         sleep(Duration::from_secs(45)).await;
-        let now = cluster
-            .trace()
-            .count(|line| line.contains(" operator request "));
+        let now = cluster.trace().count(|line| line.contains(" operator request "));
         if now == before {
             operator.crash();
         }
@@ -178,23 +168,12 @@ async fn audit(client: Client, store: Store<Site>, plant: Option<Plant>) {
 async fn wrong(client: &Client) -> Vec<String> {
     let sites: Api<Site> = Api::namespaced(client.clone(), "default");
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let sites = sites
-        .list(&Default::default())
-        .await
-        .expect("no faults any more")
-        .items;
-    let maps = maps
-        .list(&Default::default())
-        .await
-        .expect("no faults any more")
-        .items;
+    let sites = sites.list(&Default::default()).await.expect("no faults any more").items;
+    let maps = maps.list(&Default::default()).await.expect("no faults any more").items;
     let mut wrong = Vec::new();
     for site in &sites {
         let name = site.name_any();
-        let observed = site
-            .status
-            .as_ref()
-            .and_then(|status| status.observed_generation);
+        let observed = site.status.as_ref().and_then(|status| status.observed_generation);
         let child = maps.iter().find(|map| map.name_any() == name);
         let replicas = child.and_then(|map| map.data.as_ref()?.get("replicas").cloned());
         let right = observed == site.metadata.generation
@@ -204,10 +183,7 @@ async fn wrong(client: &Client) -> Vec<String> {
             wrong.push(format!("{name} observed {observed:?} child {replicas:?}"));
         }
     }
-    let owned = maps
-        .iter()
-        .filter(|map| map.name_any().starts_with("site-"))
-        .count();
+    let owned = maps.iter().filter(|map| map.name_any().starts_with("site-")).count();
     if owned != sites.len() {
         wrong.push(format!("{owned} children of {} sites", sites.len()));
     }

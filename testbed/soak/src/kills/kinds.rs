@@ -32,11 +32,7 @@ const fn kind(api_version: &'static str, kind: &'static str, path: &'static str)
 
 const CONFIG_MAPS: Kind = kind("v1", "ConfigMap", "/api/v1/namespaces/default/configmaps");
 const SECRETS: Kind = kind("v1", "Secret", "/api/v1/namespaces/default/secrets");
-const ACCOUNTS: Kind = kind(
-    "v1",
-    "ServiceAccount",
-    "/api/v1/namespaces/default/serviceaccounts",
-);
+const ACCOUNTS: Kind = kind("v1", "ServiceAccount", "/api/v1/namespaces/default/serviceaccounts");
 const THINGS: Kind = kind(
     "example.com/v1",
     "Thing",
@@ -103,9 +99,7 @@ impl Kind {
     pub(super) async fn list(self, client: &Connection) -> Result<Listed> {
         let list = client.get(self.path).await?;
         let items = list["items"].as_array().context("a list has items")?;
-        let objects = items
-            .iter()
-            .filter_map(|item| Some((name(item), known(item)?)));
+        let objects = items.iter().filter_map(|item| Some((name(item), known(item)?)));
         Ok(Listed {
             version: version(&list)?,
             objects: objects.collect(),

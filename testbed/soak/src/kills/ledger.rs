@@ -58,12 +58,7 @@ impl Ledger {
     }
 
     /// A write was acknowledged with this state.
-    pub(super) fn acknowledged(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        state: Option<Known>,
-    ) -> Result<()> {
+    pub(super) fn acknowledged(&mut self, kind: Kind, name: &str, state: Option<Known>) -> Result<()> {
         if let Some(known) = &state {
             let after = self.slot(kind, name).pending.map_or(0, |it| it.after);
             ensure!(
@@ -84,9 +79,7 @@ impl Ledger {
     }
 
     fn newest(&self) -> u64 {
-        self.used
-            .last_key_value()
-            .map_or(0, |(version, _)| *version)
+        self.used.last_key_value().map_or(0, |(version, _)| *version)
     }
 
     /// A write was refused: nothing became of it.
@@ -96,13 +89,7 @@ impl Ledger {
     }
 
     /// A version was seen on something: it must never have been seen on anything else.
-    pub(super) fn saw(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        version: u64,
-        number: Option<u64>,
-    ) -> Result<()> {
+    pub(super) fn saw(&mut self, kind: Kind, name: &str, version: u64, number: Option<u64>) -> Result<()> {
         let now = (kind, name.to_owned(), number);
         if let Some(before) = self.used.get(&version) {
             ensure!(
@@ -152,9 +139,7 @@ impl Ledger {
 
 fn check(kind: Kind, name: &str, slot: &Slot, found: Option<&Known>) -> Result<()> {
     let later = |known: &Known, found: &Known| {
-        kind.has_a_life()
-            && (known.number, &known.uid) == (found.number, &found.uid)
-            && known.version <= found.version
+        kind.has_a_life() && (known.number, &known.uid) == (found.number, &found.uid) && known.version <= found.version
     };
     let kept = match (&slot.acknowledged, found) {
         (Some(known), Some(found)) => known == found || later(known, found),

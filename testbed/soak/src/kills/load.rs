@@ -23,12 +23,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(
-        number: usize,
-        kind: Kind,
-        rng: fastrand::Rng,
-        ledger: Arc<Mutex<Ledger>>,
-    ) -> Self {
+    pub(super) fn new(number: usize, kind: Kind, rng: fastrand::Rng, ledger: Arc<Mutex<Ledger>>) -> Self {
         Self {
             kind,
             first: number as u64 * 100,
@@ -94,12 +89,7 @@ impl Writer {
             if draw.is_multiple_of(2) {
                 return request(Method::POST, kind.path, "application/json", &body);
             }
-            return request(
-                Method::PATCH,
-                &apply(&path),
-                "application/apply-patch+yaml",
-                &body,
-            );
+            return request(Method::PATCH, &apply(&path), "application/apply-patch+yaml", &body);
         };
         match draw % 8 {
             0 | 1 => request(Method::DELETE, &path, "application/json", &json!({})),
@@ -108,15 +98,9 @@ impl Writer {
                 body["metadata"]["resourceVersion"] = now.version.to_string().into();
                 request(Method::PUT, &path, "application/json", &body)
             }
-            4 | 5 => request(
-                Method::PATCH,
-                &apply(&path),
-                "application/apply-patch+yaml",
-                &body,
-            ),
+            4 | 5 => request(Method::PATCH, &apply(&path), "application/apply-patch+yaml", &body),
             _ => {
-                let patch =
-                    json!({ "metadata": { "annotations": { NUMBER: number.to_string() } } });
+                let patch = json!({ "metadata": { "annotations": { NUMBER: number.to_string() } } });
                 request(Method::PATCH, &path, "application/merge-patch+json", &patch)
             }
         }
@@ -137,9 +121,7 @@ struct Write {
 
 impl Write {
     async fn send(self, client: &Connection) -> Result<Answer> {
-        client
-            .ask(self.method, &self.path, self.media, self.body)
-            .await
+        client.ask(self.method, &self.path, self.media, self.body).await
     }
 }
 

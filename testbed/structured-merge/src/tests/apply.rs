@@ -12,11 +12,7 @@ fn equal_values_have_several_owners() -> Outcome {
     story.apply("a", json!({"text": "x", "replicas": 2}))?;
     story.apply("b", json!({"text": "x"}))?;
     story.apply("a", json!({"replicas": 2}))?;
-    assert_eq!(
-        story.spec(),
-        json!({"text": "x", "replicas": 2}),
-        "b still states it"
-    );
+    assert_eq!(story.spec(), json!({"text": "x", "replicas": 2}), "b still states it");
     story.apply("b", json!({}))?;
     assert_eq!(story.spec(), json!({"replicas": 2}), "the last owner left");
     assert_eq!(story.owned("b"), json!({}), "an empty spec is stated too");
@@ -27,20 +23,13 @@ fn equal_values_have_several_owners() -> Outcome {
 fn another_value_is_a_conflict_unless_forced() -> Outcome {
     let mut story = Story::new();
     story.apply("a", json!({"text": "x", "replicas": 2}))?;
-    assert_eq!(
-        conflicts(story.apply("b", json!({"text": "y"}))),
-        [".spec.text"]
-    );
+    assert_eq!(conflicts(story.apply("b", json!({"text": "y"}))), [".spec.text"]);
     assert_eq!(story.spec()["text"], "x");
     story.force("b", json!({"text": "y"}))?;
     assert_eq!(story.spec()["text"], "y");
     assert_eq!(story.owned("a"), json!({"f:replicas": {}}));
     story.force("b", json!({"text": "y", "replicas": 3}))?;
-    assert_eq!(
-        story.owned("a"),
-        json!(null),
-        "who owns nothing is forgotten"
-    );
+    assert_eq!(story.owned("a"), json!(null), "who owns nothing is forgotten");
     Ok(())
 }
 
@@ -107,14 +96,8 @@ fn what_has_no_schema_is_owned_field_by_field_and_lists_whole() -> Outcome {
 #[test]
 fn null_and_empty_are_stated() -> Outcome {
     let mut story = Story::new();
-    story.apply(
-        "a",
-        json!({"attrs": {}, "text": null, "tags": [], "plain": []}),
-    )?;
-    assert_eq!(
-        story.owned("a"),
-        json!({"f:attrs": {}, "f:text": {}, "f:plain": {}})
-    );
+    story.apply("a", json!({"attrs": {}, "text": null, "tags": [], "plain": []}))?;
+    assert_eq!(story.owned("a"), json!({"f:attrs": {}, "f:text": {}, "f:plain": {}}));
     assert_eq!(
         story.spec(),
         json!({"attrs": {}, "text": null, "tags": [], "plain": []})
@@ -125,10 +108,7 @@ fn null_and_empty_are_stated() -> Outcome {
 #[test]
 fn a_container_nobody_states_any_more_goes_as_a_whole() -> Outcome {
     let mut story = Story::new();
-    story.apply(
-        "a",
-        json!({"attrs": {"k": "v"}, "ports": [{"port": 80}], "text": "x"}),
-    )?;
+    story.apply("a", json!({"attrs": {"k": "v"}, "ports": [{"port": 80}], "text": "x"}))?;
     story.apply("a", json!({"text": "x"}))?;
     assert_eq!(story.spec(), json!({"text": "x"}));
     Ok(())
@@ -151,10 +131,7 @@ fn finalizers_and_owners_are_shared_piece_by_piece() -> Outcome {
         json!(["example.com/a"]),
         "b forgot to repeat its own"
     );
-    assert_eq!(
-        live["metadata"]["ownerReferences"],
-        json!([{"uid": "1", "name": "o"}])
-    );
+    assert_eq!(live["metadata"]["ownerReferences"], json!([{"uid": "1", "name": "o"}]));
     Ok(())
 }
 
@@ -175,9 +152,7 @@ fn status_is_nobodys_through_the_object_and_spec_through_status() -> Outcome {
         subresource: "status",
         ..writer("a")
     };
-    let both = story
-        .manager
-        .apply(story.live.as_ref(), &object, &status, false)?;
+    let both = story.manager.apply(story.live.as_ref(), &object, &status, false)?;
     story.live = Some(both);
     let entries = &story.live.as_ref().expect("applied")["metadata"]["managedFields"];
     let brief: Vec<_> = entries

@@ -17,10 +17,7 @@ fn items_are_owned_by_key_with_defaults_filled_in() -> Outcome {
         json!({"f:ports": {key: {".": {}, "f:name": {}, "f:port": {}}}})
     );
     story.apply("b", json!({}))?;
-    assert_eq!(
-        story.spec(),
-        json!({"ports": [{"port": 80, "name": "http"}]})
-    );
+    assert_eq!(story.spec(), json!({"ports": [{"port": 80, "name": "http"}]}));
     Ok(())
 }
 
@@ -30,10 +27,7 @@ fn fields_of_one_item_have_owners_of_their_own() -> Outcome {
     story.apply("a", json!({"ports": [{"port": 80}]}))?;
     story.apply("b", json!({"ports": [{"port": 80, "name": "http"}]}))?;
     let refused = story.apply("c", json!({"ports": [{"port": 80, "name": "web"}]}));
-    assert_eq!(
-        conflicts(refused),
-        [r#".spec.ports[port=80,proto="TCP"].name"#]
-    );
+    assert_eq!(conflicts(refused), [r#".spec.ports[port=80,proto="TCP"].name"#]);
     story.apply("b", json!({}))?;
     assert_eq!(story.spec(), json!({"ports": [{"port": 80}]}));
     Ok(())
@@ -57,11 +51,7 @@ fn merged_order() -> Outcome {
         (&["a", "b"], &["c"], &["a", "b", "c"]),
         (&["a", "b"], &["b", "a"], &["b", "a"]),
         (&["a", "b", "c"], &["c", "a"], &["b", "c", "a"]),
-        (
-            &["a", "b", "c", "d"],
-            &["d", "x", "b"],
-            &["a", "c", "d", "x", "b"],
-        ),
+        (&["a", "b", "c", "d"], &["d", "x", "b"], &["a", "c", "d", "x", "b"]),
         (&[], &["b", "a"], &["b", "a"]),
         (&["a"], &["x", "a", "y"], &["x", "a", "y"]),
         (&["a", "b"], &["x", "b", "y", "a"], &["x", "b", "y", "a"]),
@@ -69,11 +59,7 @@ fn merged_order() -> Outcome {
         let mut story = Story::new();
         story.update("u", json!({"tags": live}));
         story.apply("a", json!({"tags": applied}))?;
-        assert_eq!(
-            story.spec()["tags"],
-            json!(merged),
-            "{applied:?} over {live:?}"
-        );
+        assert_eq!(story.spec()["tags"], json!(merged), "{applied:?} over {live:?}");
     }
     Ok(())
 }
@@ -99,10 +85,7 @@ fn stored_duplicates_are_one_leaf() -> Outcome {
         json!(["x", "x", "y", "z"]),
         "others are left alone"
     );
-    story.update(
-        "u",
-        json!({"tags": ["x", "y", "z"], "ports": [{"port": 1}]}),
-    );
+    story.update("u", json!({"tags": ["x", "y", "z"], "ports": [{"port": 1}]}));
     assert_eq!(
         story.owned("u")["f:ports"],
         json!({".": {}, key: {".": {}, "f:port": {}}})

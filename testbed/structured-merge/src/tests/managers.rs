@@ -48,32 +48,15 @@ fn entries_are_in_order_of_operation_time_and_name() -> Outcome {
     let manager = Story::new().manager;
     let spec = |n: usize| widget(&json!({"attrs": {format!("k{n}"): "v"}}));
     let mut live = manager.apply(None, &spec(0), &at("z", "2024-01-02T00:00:00Z"), false)?;
-    live = manager.apply(
-        Some(&live),
-        &spec(1),
-        &at("y", "2024-01-03T00:00:00Z"),
-        false,
-    )?;
-    live = manager.apply(
-        Some(&live),
-        &spec(2),
-        &at("b", "2024-01-02T00:00:00Z"),
-        false,
-    )?;
+    live = manager.apply(Some(&live), &spec(1), &at("y", "2024-01-03T00:00:00Z"), false)?;
+    live = manager.apply(Some(&live), &spec(2), &at("b", "2024-01-02T00:00:00Z"), false)?;
     live["spec"]["text"] = json!("x");
     let live = manager.update(Some(&live.clone()), live, &at("a", "2024-01-01T00:00:00Z"));
-    assert_eq!(
-        brief(&live).len(),
-        3,
-        "the same object on both sides changes nothing"
-    );
+    assert_eq!(brief(&live).len(), 3, "the same object on both sides changes nothing");
     let mut new = live.clone();
     new["spec"]["text"] = json!("y");
     let live = manager.update(Some(&live), new, &at("a", "2024-01-01T00:00:00Z"));
-    let names: Vec<_> = brief(&live)
-        .iter()
-        .map(|entry| entry[..1].to_owned())
-        .collect();
+    let names: Vec<_> = brief(&live).iter().map(|entry| entry[..1].to_owned()).collect();
     assert_eq!(names, ["b", "z", "y", "a"]);
     Ok(())
 }
@@ -107,20 +90,9 @@ fn one_empty_entry_forgets_all_and_the_next_apply_starts_over() -> Outcome {
     new["metadata"]["managedFields"] = json!([{}]);
     let reset = story.manager.update(Some(&live), new, &writer("u"));
     assert_eq!(entries(&reset), None);
-    story.live = Some(
-        story
-            .manager
-            .update(Some(&reset), reset.clone(), &writer("u")),
-    );
-    assert_eq!(
-        story.owned("u"),
-        json!(null),
-        "not kept again until the first apply"
-    );
-    assert_eq!(
-        conflicts(story.apply("a", json!({"text": "y"}))),
-        [".spec.text"]
-    );
+    story.live = Some(story.manager.update(Some(&reset), reset.clone(), &writer("u")));
+    assert_eq!(story.owned("u"), json!(null), "not kept again until the first apply");
+    assert_eq!(conflicts(story.apply("a", json!({"text": "y"}))), [".spec.text"]);
     story.force("a", json!({"text": "y"}))?;
     assert_eq!(
         brief(story.live.as_ref().expect("applied")),
@@ -162,34 +134,18 @@ fn owners_sent_by_the_client_replace_the_stored_ones() {
     assert_eq!(brief(&updated), ["z Update 2020-01-01T00:00:00Z"]);
     new["metadata"]["managedFields"][0]["operation"] = json!("Guess");
     let updated = story.manager.update(Some(&live), new, &writer("u"));
-    assert_eq!(
-        entries(&updated),
-        entries(&live),
-        "what cannot be read is not meant"
-    );
+    assert_eq!(entries(&updated), entries(&live), "what cannot be read is not meant");
 }
 
 #[test]
 fn kubectl_takes_over_what_it_applied_from_the_client() -> Outcome {
     let mut story = Story::new();
     let mut object = widget(&json!({"text": "x", "replicas": 2}));
-    object["metadata"]["annotations"] =
-        json!({LAST_APPLIED: widget(&json!({"text": "x"})).to_string()});
-    story.live = Some(
-        story
-            .manager
-            .update(None, object, &writer("kubectl-client-side-apply")),
-    );
-    assert_eq!(
-        conflicts(story.apply("other", json!({"text": "y"}))),
-        [".spec.text"]
-    );
+    object["metadata"]["annotations"] = json!({LAST_APPLIED: widget(&json!({"text": "x"})).to_string()});
+    story.live = Some(story.manager.update(None, object, &writer("kubectl-client-side-apply")));
+    assert_eq!(conflicts(story.apply("other", json!({"text": "y"}))), [".spec.text"]);
     let refused = story.apply("kubectl", json!({"text": "y", "replicas": 3}));
-    assert_eq!(
-        conflicts(refused),
-        [".spec.replicas"],
-        "that one it never applied"
-    );
+    assert_eq!(conflicts(refused), [".spec.replicas"], "that one it never applied");
     let live = story.apply("kubectl", json!({"text": "y"}))?;
     assert_eq!(live["spec"]["text"], "y");
     let text = live["metadata"]["annotations"][LAST_APPLIED]

@@ -30,8 +30,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
-            btree_map(text(), inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>())),
+            btree_map(text(), inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>())),
         ]
     })
 }
@@ -85,11 +84,7 @@ fn fitting(schema: &Value) -> BoxedStrategy<Value> {
                 .prop_map(|map| Value::Object(map.into_iter().collect()))
                 .boxed(),
         },
-        _ => prop_oneof![
-            text().prop_map(Value::from),
-            (0_i64..3).prop_map(Value::from)
-        ]
-        .boxed(),
+        _ => prop_oneof![text().prop_map(Value::from), (0_i64..3).prop_map(Value::from)].boxed(),
     }
 }
 

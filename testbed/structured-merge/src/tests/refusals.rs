@@ -18,10 +18,7 @@ fn bad_request(why: &str) -> MergeError {
 #[test]
 fn a_spec_that_does_not_fit_the_schema() {
     for (spec, why) in [
-        (
-            json!({"nope": 1}),
-            ".spec.nope: field not declared in schema",
-        ),
+        (json!({"nope": 1}), ".spec.nope: field not declared in schema"),
         (
             json!({"text": 1}),
             ".spec.text: expected string, got &value.valueUnstructured{Value:1}",
@@ -30,10 +27,7 @@ fn a_spec_that_does_not_fit_the_schema() {
             json!({"replicas": "x"}),
             ".spec.replicas: expected numeric (int or float), got string",
         ),
-        (
-            json!({"attrs": ["x"]}),
-            ".spec.attrs: expected map, got &{[x]}",
-        ),
+        (json!({"attrs": ["x"]}), ".spec.attrs: expected map, got &{[x]}"),
         (json!({"tags": "x"}), ".spec.tags: expected list, got &{x}"),
         (
             json!({"tags": ["x", "x"]}),
@@ -104,10 +98,7 @@ fn an_update_is_never_refused() {
     let odd = widget(&json!({"nope": {"tags": [1]}}));
     let updated = manager.update(Some(&live), odd.clone(), &writer("b"));
     assert_eq!(updated, odd, "only the owners are lost");
-    assert_eq!(
-        manager.update(Some(&live), json!([1]), &writer("b")),
-        json!([1])
-    );
+    assert_eq!(manager.update(Some(&live), json!([1]), &writer("b")), json!([1]));
 }
 
 #[test]

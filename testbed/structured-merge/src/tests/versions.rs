@@ -35,19 +35,11 @@ fn owners_in_another_version_conflict_and_lose_there() -> Outcome {
         api_version: V2,
         ..writer("b")
     };
-    let live = manager.apply(
-        None,
-        &widget(&json!({"tags": ["x"], "text": "t"})),
-        &writer("a"),
-        false,
-    )?;
+    let live = manager.apply(None, &widget(&json!({"tags": ["x"], "text": "t"})), &writer("a"), false)?;
     let mut live = live;
     live["apiVersion"] = json!(V2);
     let refused = manager.apply(Some(&live), &in_v2(&json!({"text": "u"})), &v2, false);
-    assert_eq!(
-        conflicts(refused.as_ref().map_err(Clone::clone)),
-        [".spec.text"]
-    );
+    assert_eq!(conflicts(refused.as_ref().map_err(Clone::clone)), [".spec.text"]);
     let live = manager.apply(Some(&live), &in_v2(&json!({"tags": ["x", "y"]})), &v2, true)?;
     assert_eq!(live["spec"]["tags"], json!(["x", "y"]));
     let owned = |who: &str| {
@@ -98,11 +90,7 @@ fn owners_in_a_version_that_is_gone() {
     new["spec"]["text"] = json!("y");
     for (custom, left) in [(true, 0), (false, 1)] {
         let updated = both(custom).update(Some(&live), new.clone(), &writer("a"));
-        assert_eq!(
-            entries(&updated).map_or(0, Vec::len),
-            left,
-            "custom: {custom}"
-        );
+        assert_eq!(entries(&updated).map_or(0, Vec::len), left, "custom: {custom}");
     }
 }
 
@@ -127,10 +115,7 @@ fn owners_in_another_group_are_forgotten() -> Outcome {
 #[test]
 fn owners_of_parts_own_the_whole_once_it_is_atomic() -> Outcome {
     let mut story = Story::new();
-    story.apply(
-        "a",
-        json!({"attrs": {"k": "v"}, "tags": ["x"], "ports": [{"port": 1}]}),
-    )?;
+    story.apply("a", json!({"attrs": {"k": "v"}, "tags": ["x"], "ports": [{"port": 1}]}))?;
     let mut atomic = openapi();
     let spec = &mut atomic["properties"]["spec"]["properties"];
     spec["attrs"]["x-kubernetes-map-type"] = json!("atomic");

@@ -41,12 +41,7 @@ impl Comparison {
 ///
 /// # Errors
 /// A list whose items cannot be told apart, or values of no known form.
-pub fn compare(
-    schema: &Schema,
-    kind: TypeId,
-    old: &Value,
-    new: &Value,
-) -> Result<Comparison, Mismatches> {
+pub fn compare(schema: &Schema, kind: TypeId, old: &Value, new: &Value) -> Result<Comparison, Mismatches> {
     let mut changes = Changes::default();
     Walk { schema }.visit(kind, Some(old), Some(new), &mut changes)?;
     Ok(Comparison {
@@ -89,13 +84,7 @@ struct Walk<'s> {
 type Side<'v> = Option<&'v Value>;
 
 impl Walk<'_> {
-    fn visit(
-        &self,
-        kind: TypeId,
-        old: Side<'_>,
-        new: Side<'_>,
-        out: &mut Changes,
-    ) -> Result<(), Mismatches> {
+    fn visit(&self, kind: TypeId, old: Side<'_>, new: Side<'_>, out: &mut Changes) -> Result<(), Mismatches> {
         let atom = self.schema.atom(kind);
         let (old_forms, new_forms) = (Forms::of(atom, old), Forms::of(atom, new));
         match (old, new) {
@@ -159,13 +148,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn list(
-        &self,
-        list: &ListType,
-        old: &[Value],
-        new: &[Value],
-        out: &mut Changes,
-    ) -> Result<(), Mismatches> {
+    fn list(&self, list: &ListType, old: &[Value], new: &[Value], out: &mut Changes) -> Result<(), Mismatches> {
         let mut items: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for (position, item) in old.iter().enumerate() {
             items
@@ -190,32 +173,15 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn element(
-        &self,
-        list: &ListType,
-        position: usize,
-        item: &Value,
-    ) -> Result<PathElement, Mismatches> {
-        item_element(self.schema, list, item)
-            .map_err(|why| Mismatches::new(format!("element {position}: {why}")))
+    fn element(&self, list: &ListType, position: usize, item: &Value) -> Result<PathElement, Mismatches> {
+        item_element(self.schema, list, item).map_err(|why| Mismatches::new(format!("element {position}: {why}")))
     }
 
     /// Items that share a key are compared as one leaf; becoming or ceasing to be such a group
     /// is a removal of the one and an addition of the other.
-    fn item(
-        &self,
-        list: &ListType,
-        old: &[&Value],
-        new: &[&Value],
-        out: &mut Changes,
-    ) -> Result<(), Mismatches> {
+    fn item(&self, list: &ListType, old: &[&Value], new: &[&Value], out: &mut Changes) -> Result<(), Mismatches> {
         match (old, new) {
-            ([] | [_], [] | [_]) => self.visit(
-                list.element,
-                old.first().copied(),
-                new.first().copied(),
-                out,
-            ),
+            ([] | [_], [] | [_]) => self.visit(list.element, old.first().copied(), new.first().copied(), out),
             ([_, _, ..], [_, _, ..]) => {
                 let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| equal(a, b));
                 out.modified.member |= !same;

@@ -19,9 +19,7 @@ fn subtree(schema: &Schema, kind: TypeId, value: &Value) -> Subtree {
     match (form(schema.atom(kind), value), value) {
         (Some(Form::Scalar(_)), _) => Subtree::leaf(),
         (Some(Form::Map(map)), _) if map.atomic => Subtree::leaf(),
-        (Some(Form::List(list)), _) if list.relationship == ListRelationship::Atomic => {
-            Subtree::leaf()
-        }
+        (Some(Form::List(list)), _) if list.relationship == ListRelationship::Atomic => Subtree::leaf(),
         (Some(Form::Map(map)), Value::Object(fields)) => Subtree {
             member: false,
             children: fields_of(schema, map, fields),
@@ -53,10 +51,7 @@ fn fields_of(schema: &Schema, map: &MapType, fields: &Map<String, Value>) -> Set
 /// Items that share a key are one leaf: nobody can own a part of what cannot be told apart.
 fn items_of(schema: &Schema, list: &ListType, items: &[Value]) -> Set {
     let (mut seen, mut duplicates) = (BTreeSet::new(), BTreeSet::new());
-    let elements: Vec<_> = items
-        .iter()
-        .map(|item| item_element(schema, list, item))
-        .collect();
+    let elements: Vec<_> = items.iter().map(|item| item_element(schema, list, item)).collect();
     for element in elements.iter().flatten() {
         if !seen.insert(element) {
             duplicates.insert(element);

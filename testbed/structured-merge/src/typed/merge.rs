@@ -15,12 +15,7 @@ use crate::schema::{ListType, MapType, Schema, TypeId};
 ///
 /// # Errors
 /// A list whose items cannot be told apart, or values of no known form.
-pub fn merge(
-    schema: &Schema,
-    kind: TypeId,
-    left: &Value,
-    right: &Value,
-) -> Result<Value, Mismatches> {
+pub fn merge(schema: &Schema, kind: TypeId, left: &Value, right: &Value) -> Result<Value, Mismatches> {
     Ok(Walk { schema }
         .visit(kind, Some(left), Some(right))?
         .unwrap_or(Value::Null))
@@ -43,12 +38,7 @@ impl Walk<'_> {
         }
     }
 
-    fn map(
-        &self,
-        map: &MapType,
-        left: Option<&Map<String, Value>>,
-        right: Option<&Map<String, Value>>,
-    ) -> Merged {
+    fn map(&self, map: &MapType, left: Option<&Map<String, Value>>, right: Option<&Map<String, Value>>) -> Merged {
         let mut out = Map::new();
         let mut field = |name: &str, l, r| {
             let kind = map.field(name).unwrap_or(TypeId::DEDUCED);
@@ -75,20 +65,13 @@ impl Walk<'_> {
         let order = interleave(&left, &right);
         let mut out = Vec::with_capacity(order.len());
         for (element, l, r) in order {
-            let merged = self
-                .visit(list.element, l, r)
-                .map_err(|why| why.below(element))?;
+            let merged = self.visit(list.element, l, r).map_err(|why| why.below(element))?;
             out.extend(merged);
         }
         Ok((!out.is_empty()).then_some(Value::Array(out)))
     }
 
-    fn index<'v>(
-        &self,
-        list: &ListType,
-        items: &'v [Value],
-        duplicates: bool,
-    ) -> Result<Indexed<'v>, Mismatches> {
+    fn index<'v>(&self, list: &ListType, items: &'v [Value], duplicates: bool) -> Result<Indexed<'v>, Mismatches> {
         let mut indexed = Indexed {
             order: Vec::with_capacity(items.len()),
             items: BTreeMap::new(),
@@ -98,9 +81,7 @@ impl Walk<'_> {
                 .map_err(|why| Mismatches::new(format!("element {position}: {why}")))?;
             if indexed.items.contains_key(&element) {
                 if !duplicates {
-                    return Err(Mismatches::new(format!(
-                        "duplicate entries for key {element}"
-                    )));
+                    return Err(Mismatches::new(format!("duplicate entries for key {element}")));
                 }
                 indexed.items.insert(element.clone(), &Value::Null);
             } else {

@@ -41,11 +41,7 @@ impl Walk<'_> {
             }
             Some(Form::Map(map)) if !self.schema.is_undeclared_map(map) => {
                 if !owned_whole && map.atomic {
-                    return if set.is_empty() {
-                        Change::None
-                    } else {
-                        Change::Whole
-                    };
+                    return if set.is_empty() { Change::None } else { Change::Whole };
                 }
                 self.below(set, |element| field_type(map, element))
             }

@@ -20,9 +20,7 @@ pub fn remove(schema: &Schema, kind: TypeId, value: Value, items: &Set) -> Value
                 Value::Object(fields)
             }
         }
-        (Some(Form::List(list)), Value::Array(values))
-            if list.relationship != ListRelationship::Atomic =>
-        {
+        (Some(Form::List(list)), Value::Array(values)) if list.relationship != ListRelationship::Atomic => {
             let values = remove_items(schema, list, values, items);
             if values.is_empty() {
                 Value::Null
@@ -34,12 +32,7 @@ pub fn remove(schema: &Schema, kind: TypeId, value: Value, items: &Set) -> Value
     }
 }
 
-fn remove_fields(
-    schema: &Schema,
-    map: &MapType,
-    fields: Map<String, Value>,
-    items: &Set,
-) -> Map<String, Value> {
+fn remove_fields(schema: &Schema, map: &MapType, fields: Map<String, Value>, items: &Set) -> Map<String, Value> {
     let mut kept = Map::new();
     for (name, value) in fields {
         let kind = map.field(&name).unwrap_or(TypeId::DEDUCED);

@@ -38,9 +38,7 @@ impl<'s, 'v> Sides<'s, 'v> {
             }
             Some(Form::Map(map)) => match (object(left), object(right)) {
                 _ if map.atomic => Self::Leaves,
-                (l, r) if l.is_none_or(Map::is_empty) && r.is_none_or(Map::is_empty) => {
-                    Self::Leaves
-                }
+                (l, r) if l.is_none_or(Map::is_empty) && r.is_none_or(Map::is_empty) => Self::Leaves,
                 (l, r) => Self::Maps(map, l, r),
             },
             Some(Form::List(list)) => match (items(left), items(right)) {
@@ -54,11 +52,7 @@ impl<'s, 'v> Sides<'s, 'v> {
 }
 
 /// One side that fits is enough.
-fn check_scalars(
-    scalar: Scalar,
-    left: Option<&Value>,
-    right: Option<&Value>,
-) -> Result<(), Mismatches> {
+fn check_scalars(scalar: Scalar, left: Option<&Value>, right: Option<&Value>) -> Result<(), Mismatches> {
     let left = check_scalar(scalar, left, "lhs: ");
     match (left, check_scalar(scalar, right, "rhs: ")) {
         (Err(mut left), Err(right)) => {

@@ -13,23 +13,14 @@ use crate::value::go_value;
 ///
 /// # Errors
 /// Everything that does not fit.
-pub fn validate(
-    schema: &Schema,
-    kind: TypeId,
-    value: &Value,
-    allow_duplicates: bool,
-) -> Result<(), Mismatches> {
+pub fn validate(schema: &Schema, kind: TypeId, value: &Value, allow_duplicates: bool) -> Result<(), Mismatches> {
     let mut found = Mismatches(Vec::new());
     Walk {
         schema,
         allow_duplicates,
     }
     .visit(kind, value, &mut found);
-    if found.0.is_empty() {
-        Ok(())
-    } else {
-        Err(found)
-    }
+    if found.0.is_empty() { Ok(()) } else { Err(found) }
 }
 
 struct Walk<'s> {
@@ -43,19 +34,13 @@ impl Walk<'_> {
             Some(Form::Map(map)) => match value {
                 Value::Null => Ok(()),
                 Value::Object(fields) => return self.map(map, fields, found),
-                other => Err(Mismatches::new(format!(
-                    "expected map, got &{{{}}}",
-                    go_value(other)
-                ))),
+                other => Err(Mismatches::new(format!("expected map, got &{{{}}}", go_value(other)))),
             },
             Some(Form::Scalar(scalar)) => check_scalar(scalar, Some(value), ""),
             Some(Form::List(list)) => match value {
                 Value::Null => Ok(()),
                 Value::Array(items) => return self.list(list, items, found),
-                other => Err(Mismatches::new(format!(
-                    "expected list, got &{{{}}}",
-                    go_value(other)
-                ))),
+                other => Err(Mismatches::new(format!("expected list, got &{{{}}}", go_value(other)))),
             },
             None => Err(Mismatches::new("schema error: invalid atom: inlined")),
         };
@@ -77,16 +62,12 @@ impl Walk<'_> {
             let mut inner = Mismatches(Vec::new());
             let Some(kind) = map.field(name) else {
                 let undeclared = Mismatches::new("field not declared in schema");
-                found
-                    .0
-                    .extend(undeclared.below(&PathElement::field(name.as_str())).0);
+                found.0.extend(undeclared.below(&PathElement::field(name.as_str())).0);
                 return;
             };
             self.visit(kind, value, &mut inner);
             if !inner.0.is_empty() {
-                found
-                    .0
-                    .extend(inner.below(&PathElement::field(name.as_str())).0);
+                found.0.extend(inner.below(&PathElement::field(name.as_str())).0);
             }
         }
     }
@@ -102,9 +83,7 @@ impl Walk<'_> {
             let element = match item_element(self.schema, list, item) {
                 Ok(element) => element,
                 Err(why) => {
-                    found
-                        .0
-                        .extend(Mismatches::new(format!("element {index}: {why}")).0);
+                    found.0.extend(Mismatches::new(format!("element {index}: {why}")).0);
                     return;
                 }
             };

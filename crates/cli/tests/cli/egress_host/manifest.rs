@@ -12,9 +12,7 @@ fn parse_objects(text: &str) -> Vec<Value> {
 }
 
 fn object_of_kind(kind: &str) -> Value {
-    let found = parse_objects(HOST)
-        .into_iter()
-        .find(|it| it["kind"] == kind);
+    let found = parse_objects(HOST).into_iter().find(|it| it["kind"] == kind);
     found.unwrap_or_else(|| panic!("no {kind}"))
 }
 
@@ -32,10 +30,7 @@ fn the_pods_have_net_admin_and_no_other_power() {
     assert_eq!(seccomp, "RuntimeDefault");
     assert_eq!(pod["volumes"], Value::Null);
     let probe = &container["readinessProbe"]["httpGet"];
-    assert_eq!(
-        probe,
-        &json!({"host": "127.0.0.1", "path": "/readyz", "port": 9963})
-    );
+    assert_eq!(probe, &json!({"host": "127.0.0.1", "path": "/readyz", "port": 9963}));
 }
 
 #[test]
@@ -54,7 +49,6 @@ fn the_policy_chooses_the_node_that_the_operator_labels() {
     let policy = &parse_objects(POLICY)[0]["spec"]["egressGateway"];
     let gateway = aplomb_api::egress::labels::GATEWAY;
     assert_eq!(policy["nodeSelector"]["matchLabels"][gateway], "web");
-    let arguments =
-        &object_of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"];
+    let arguments = &object_of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"];
     assert_eq!(arguments, &json!(["egress-host", "--stable-egress=web"]));
 }

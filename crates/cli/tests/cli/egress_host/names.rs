@@ -21,9 +21,7 @@ async fn client(file: &str) -> Client {
 async fn install(client: &Client) {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = StableEgress::crd();
-    crds.create(&PostParams::default(), &crd)
-        .await
-        .expect("the kind");
+    crds.create(&PostParams::default(), &crd).await.expect("the kind");
     let name = StableEgress::crd_name();
     let established = await_condition(crds, name, is_crd_established());
     established.await.expect("established");
@@ -54,9 +52,7 @@ async fn follow_egress_address() {
     });
     let office: StableEgress = serde_json::from_value(office).expect("a StableEgress");
     let all: Api<StableEgress> = Api::all(client.clone());
-    all.create(&PostParams::default(), &office)
-        .await
-        .expect("made");
+    all.create(&PostParams::default(), &office).await.expect("made");
     let host = Host::start(&["--stable-egress", "office", "--kubeconfig", file]);
     host.wait_for("has no address in its status yet");
     assert_eq!(host.get("/readyz").0, 503);
@@ -81,11 +77,7 @@ fn the_address_of_a_stable_egress_is_followed() {
         rustls::crypto::aws_lc_rs::default_provider()
             .install_default()
             .expect("the first");
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime
-            .expect("a runtime")
-            .block_on(follow_egress_address());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(follow_egress_address());
     });
 }

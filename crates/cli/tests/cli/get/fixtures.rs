@@ -16,21 +16,12 @@ fn tunnels() -> Vec<Fixture> {
     let rule = json!({ "endpoint": "http://localhost:3000", "connector": { "name": "laptop" } });
     let tunnel = json!({ "rules": [{ "backends": [rule] }] });
     let offline = condition("Ready", "False", "ConnectorOffline");
-    let told =
-        json!({ "hostname": "app.example.com", "connector": "laptop", "conditions": [offline] });
+    let told = json!({ "hostname": "app.example.com", "connector": "laptop", "conditions": [offline] });
     let quiet = condition("Online", "Unknown", "Quiet");
     let seen = json!({ "lastSeen": CREATED_MICRO, "conditions": [quiet] });
     vec![
-        (
-            "httpproxies",
-            object_fixture("HTTPProxy", "app", &tunnel),
-            told,
-        ),
-        (
-            "connectors",
-            object_fixture("Connector", "laptop", &json!({})),
-            seen,
-        ),
+        ("httpproxies", object_fixture("HTTPProxy", "app", &tunnel), told),
+        ("connectors", object_fixture("Connector", "laptop", &json!({})), seen),
     ]
 }
 
@@ -43,11 +34,7 @@ fn infrastructure() -> Vec<Fixture> {
     let claim = json!({ "claimant": { "namespace": "default", "name": "app", "uid": "1" } });
     let (classes, replicas, claims) = ("connectorclasses", "gatewayreplicas", "hostnameclaims");
     vec![
-        (
-            classes,
-            object_fixture("ConnectorClass", "abroad", &class),
-            Value::Null,
-        ),
+        (classes, object_fixture("ConnectorClass", "abroad", &class), Value::Null),
         (
             replicas,
             object_fixture("GatewayReplica", "gateway-1", &replica),
@@ -62,8 +49,7 @@ fn infrastructure() -> Vec<Fixture> {
 }
 
 fn coder() -> Vec<Fixture> {
-    let server =
-        json!({ "url": "https://coder.example.com", "tokenSecretRef": { "name": "coder-token" } });
+    let server = json!({ "url": "https://coder.example.com", "tokenSecretRef": { "name": "coder-token" } });
     let daemons = json!({ "server": server, "image": "example.com/coder:1" });
     let running = json!({
         "conditions": [condition("Ready", "True", "Running")], "phase": "Ready", "daemons": "2/2",
@@ -87,17 +73,12 @@ fn coder() -> Vec<Fixture> {
 }
 
 fn egress() -> Vec<Fixture> {
-    let spec =
-        json!({ "floatingIP": { "name": "web-egress" }, "tokenSecretRef": { "name": "hcloud" } });
+    let spec = json!({ "floatingIP": { "name": "web-egress" }, "tokenSecretRef": { "name": "hcloud" } });
     let told = json!({
         "ip": "192.0.2.7", "activeNode": "gateway-a", "conditions": [condition("Ready", "True", "Routed")],
         "candidates": { "ready": 2, "total": 2 },
     });
-    vec![(
-        "stableegresses",
-        object_fixture("StableEgress", "web", &spec),
-        told,
-    )]
+    vec![("stableegresses", object_fixture("StableEgress", "web", &spec), told)]
 }
 
 /// A second object of the kind without a status.

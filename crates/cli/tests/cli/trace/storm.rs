@@ -72,11 +72,7 @@ async fn serve(listener: TcpListener, rival: Arc<Rival>) {
             });
             let builder = auto::Builder::new(TokioExecutor::new());
             // A client may disconnect in the middle of a response.
-            drop(
-                builder
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await,
-            );
+            drop(builder.serve_connection(TokioIo::new(stream), service).await);
         });
     }
 }
@@ -97,23 +93,17 @@ impl Rival {
 
     fn take_conflict(&self) -> bool {
         let less = |left: u32| left.checked_sub(1);
-        self.left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
-            .is_ok()
+        self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
     }
 
     /// Writes first, and ties the other's write to the version from before.
     async fn write_first(&self, body: &[u8]) -> Vec<u8> {
-        let read = Request::get(&self.object)
-            .body(Vec::new())
-            .expect("a request");
+        let read = Request::get(&self.object).body(Vec::new()).expect("a request");
         let before: Value = self.client.request(read).await.expect("the object");
         let note = json!({ "metadata": { "annotations": { "example.com/turn": self.left.load(Ordering::SeqCst).to_string() } } });
         let path = format!("{}?fieldManager={RIVAL_MANAGER}", self.object);
         let write = Request::patch(path).header("content-type", "application/merge-patch+json");
-        let write = write
-            .body(note.to_string().into_bytes())
-            .expect("a request");
+        let write = write.body(note.to_string().into_bytes()).expect("a request");
         let written: Value = self.client.request(write).await.expect("it may write");
         assert_ne!(
             written["metadata"]["resourceVersion"],

@@ -15,11 +15,7 @@ use crate::hindrance::Blocked;
 use crate::provisioner::world::Observed;
 
 /// Every condition that this decision has something to say of.
-pub(super) fn build_conditions(
-    world: &Observed,
-    draft: &Draft,
-    stop: Option<&Stop>,
-) -> Vec<Condition> {
+pub(super) fn build_conditions(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
     let mut all = Vec::new();
     all.extend(server_condition(&world.access, &draft.blocked));
     all.extend(access_condition(&world.access, &draft.blocked));
@@ -46,9 +42,7 @@ fn entitled_condition(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
             reasons::NOT_SUPPORTED,
             "the server has no licensing; external provisioners need a licensed version of Coder",
         )),
-        _ if draft.entitlement_refusal.is_some() => {
-            unknown_license(kind, draft.entitlement_refusal?)
-        }
+        _ if draft.entitlement_refusal.is_some() => unknown_license(kind, draft.entitlement_refusal?),
         _ if draft.entitled => Some(Condition::new_true(
             kind,
             reasons::ENTITLED,
@@ -99,19 +93,12 @@ fn key_ready_condition(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> 
         return Condition::new_true(kind, reasons::KEY_READY, story);
     }
     if let Some(limited) = &draft.status.rate_limited {
-        return Condition::new_false(
-            kind,
-            reasons::RATE_LIMITED,
-            rate_limit_message(&limited.endpoint),
-        );
+        return Condition::new_false(kind, reasons::RATE_LIMITED, rate_limit_message(&limited.endpoint));
     }
     let no = |reason: &str, story: &str| Condition::new_false(kind, reason, story);
     match stop {
         Some(Stop::Rejected { reason, message }) => no(reason, message),
-        Some(Stop::NoOrganization) => no(
-            reasons::ORGANIZATION_NOT_FOUND,
-            &organization_message(world),
-        ),
+        Some(Stop::NoOrganization) => no(reasons::ORGANIZATION_NOT_FOUND, &organization_message(world)),
         Some(Stop::Blocked(Blocked::Later { .. })) => no(
             reasons::WAITING_FOR_BUDGET,
             "calls are queued behind the server's rate limit",
@@ -138,19 +125,11 @@ fn secret_condition(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::KEY_SECRET_READY;
     let name = secret_ref(&world.object).name;
     if let SecretState::Foreign(whose) = &world.secret {
-        return Some(Condition::new_false(
-            kind,
-            reasons::SECRET_NOT_OURS,
-            &**whose,
-        ));
+        return Some(Condition::new_false(kind, reasons::SECRET_NOT_OURS, &**whose));
     }
     let key = draft.status.key.as_ref()?;
     Some(match key::secret_holds(world, &key.name) {
-        true => Condition::new_true(
-            kind,
-            reasons::SECRET_READY,
-            format!("the key is in Secret {name}"),
-        ),
+        true => Condition::new_true(kind, reasons::SECRET_READY, format!("the key is in Secret {name}")),
         false => Condition::new_false(
             kind,
             reasons::SECRET_PENDING,
@@ -192,12 +171,7 @@ fn daemons_condition(world: &Observed, draft: &Draft) -> Option<Condition> {
 
 /// Ready is what the server itself says of the daemons; it is lowered by what is known, and left as it is
 /// by what could not be asked.
-fn ready_condition(
-    world: &Observed,
-    draft: &Draft,
-    said: &[Condition],
-    stop: Option<&Stop>,
-) -> Option<Condition> {
+fn ready_condition(world: &Observed, draft: &Draft, said: &[Condition], stop: Option<&Stop>) -> Option<Condition> {
     let kind = kinds::READY;
     if world.object.metadata.deletion_timestamp.is_some() {
         let story = match stop {
@@ -211,15 +185,9 @@ fn ready_condition(
     }
     if matches!(stop, Some(Stop::NoOrganization)) {
         let story = organization_message(world);
-        return Some(Condition::new_false(
-            kind,
-            reasons::ORGANIZATION_NOT_FOUND,
-            story,
-        ));
+        return Some(Condition::new_false(kind, reasons::ORGANIZATION_NOT_FOUND, story));
     }
-    let lowers = |it: &&Condition| {
-        it.type_ != kinds::DEPLOYMENT_READY && it.status == ConditionStatus::False
-    };
+    let lowers = |it: &&Condition| it.type_ != kinds::DEPLOYMENT_READY && it.status == ConditionStatus::False;
     // A server that does not answer is why a key is missing, and no more than a doubt where there is one.
     let works = said
         .iter()
@@ -239,9 +207,9 @@ fn ready_condition(
         )),
         _ if draft.blocked.is_empty() => None,
         _ => {
-            let silent = said.iter().find(|it| {
-                it.type_ == kinds::CONTROL_PLANE_READY && it.status == ConditionStatus::False
-            });
+            let silent = said
+                .iter()
+                .find(|it| it.type_ == kinds::CONTROL_PLANE_READY && it.status == ConditionStatus::False);
             let reason = silent.map_or(reasons::STALE, |it| &it.reason);
             let story = "cannot read the connected daemons from the server; will retry";
             Some(Condition::new_unknown(kind, reason, story))

@@ -4,9 +4,7 @@ use aplomb_api::coder::{KeyRecord, RetiringKey, annotations};
 use kube::ResourceExt;
 
 use super::plan_builder::{Course, Draft, Next, Stop};
-use super::retire::{
-    connected_daemons, delete_blocked, is_name_taken, shutdown_grace, verify_existence,
-};
+use super::retire::{connected_daemons, delete_blocked, is_name_taken, shutdown_grace, verify_existence};
 use super::{AGE_TOLERANCE, WAITING_POLL, has_finalizer, key};
 use crate::conditions;
 use crate::hindrance::Blocked;
@@ -103,16 +101,8 @@ fn delete_retired(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Cou
 }
 
 /// A server of former days that holds a deletion up says nothing about today's.
-fn wait_for_server(
-    world: &Observed,
-    draft: &mut Draft,
-    key: &KeyRecord,
-    hindrance: &Blocked,
-) -> Next {
-    let today = world
-        .access
-        .as_ref()
-        .is_ok_and(|it| it.url == key.binding.server_url);
+fn wait_for_server(world: &Observed, draft: &mut Draft, key: &KeyRecord, hindrance: &Blocked) -> Next {
+    let today = world.access.as_ref().is_ok_and(|it| it.url == key.binding.server_url);
     if today {
         return Stop::Blocked(hindrance.clone()).into();
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use aplomb_api::coder::{
-    CoderProvisioner, CoderProvisionerStatus, KeyRecord, RotationStatus, SecretKeyRef, annotations,
-    key_name, truncate_name, unsuffixed_key_name,
+    CoderProvisioner, CoderProvisionerStatus, KeyRecord, RotationStatus, SecretKeyRef, annotations, key_name,
+    truncate_name, unsuffixed_key_name,
 };
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
@@ -74,11 +74,7 @@ impl RotationReason {
 }
 
 impl<'a> DesiredKey<'a> {
-    pub(super) fn new(
-        world: &Observed,
-        access: &'a Access,
-        organization: &'a Organization,
-    ) -> Self {
+    pub(super) fn new(world: &Observed, access: &'a Access, organization: &'a Organization) -> Self {
         Self {
             base: base_name(&world.object),
             uid: world.object.uid().unwrap_or_default(),
@@ -101,8 +97,7 @@ impl<'a> DesiredKey<'a> {
     /// Whether `name` is one of this base's, up to the `last`: also one that was taken over, or made before
     /// names were marked.
     pub(super) fn is_own_name(&self, name: &str, last: u32) -> bool {
-        (0..=last)
-            .any(|it| self.key_name(it) == name || unsuffixed_key_name(&self.base, it) == name)
+        (0..=last).any(|it| self.key_name(it) == name || unsuffixed_key_name(&self.base, it) == name)
     }
 
     /// Whether a key that is about to be made is still the one that is wanted.
@@ -146,10 +141,7 @@ pub(super) fn requested_rotation(world: &Observed) -> Option<String> {
 }
 
 /// The names that an object has used or may use next.
-pub(crate) fn candidate_names(
-    object: &CoderProvisioner,
-    sequence: u32,
-) -> impl Iterator<Item = String> {
+pub(crate) fn candidate_names(object: &CoderProvisioner, sequence: u32) -> impl Iterator<Item = String> {
     let (base, uid) = (base_name(object), object.uid().unwrap_or_default());
     (0..=sequence + 2).map(move |number| key_name(&base, &uid, number))
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use aplomb::EventNote;
-use aplomb_api::coder::{
-    CoderProvisionerStatus, KeyRecord, RotationStatus, conditions, is_owned_key_name, reasons,
-};
+use aplomb_api::coder::{CoderProvisionerStatus, KeyRecord, RotationStatus, conditions, is_owned_key_name, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
@@ -57,12 +55,7 @@ pub(super) fn decide_key(
 
 /// A name is written down. Either its key is in the Secret, or it is to be asked for, or it was
 /// asked for by a process that ended before the response.
-fn complete_pending(
-    world: &Observed,
-    draft: &mut Draft,
-    wanted: &DesiredKey<'_>,
-    pending: &KeyRecord,
-) -> Course<()> {
+fn complete_pending(world: &Observed, draft: &mut Draft, wanted: &DesiredKey<'_>, pending: &KeyRecord) -> Course<()> {
     if secret_holds(world, &pending.name) {
         draft.promote_key(&pending.name, pending.since.0, world);
         return Ok(());
@@ -105,11 +98,7 @@ fn complete_pending(
 
 /// The key that a record names, as the server has it now. A server that cannot be asked any more keeps
 /// its record until it can, or until the deadline.
-fn find_key(
-    world: &Observed,
-    draft: &mut Draft,
-    pending: &KeyRecord,
-) -> Course<Option<ProvisionerKey>> {
+fn find_key(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Course<Option<ProvisionerKey>> {
     let place = BoundKeyScope::new(&pending.binding, &pending.organization_id);
     if !world.bound_scopes.contains(&place.place) {
         draft.status.pending = None;
@@ -117,10 +106,7 @@ fn find_key(
         return Err(Next::Persist);
     }
     match world.progress.keys.get(&place.place) {
-        None => Err(Next::step(Step::Keys(
-            place,
-            MaxAge::Since(world.pass_started),
-        ))),
+        None => Err(Next::step(Step::Keys(place, MaxAge::Since(world.pass_started)))),
         Some(Err(hindrance)) => Err(Stop::Blocked(hindrance.clone()).into()),
         Some(Ok(listed)) => Ok(find_by_name(listed, &pending.name).cloned()),
     }
@@ -143,9 +129,7 @@ fn request_key(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Next
     match &world.progress.create_blocked {
         None => Next::step(Step::Create(pending.clone())),
         // A request of an earlier process may have been served only now: a list will show.
-        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => {
-            Next::Persist
-        }
+        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => Next::Persist,
         Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) => {
             draft.status.pending = None;
             match draft.status.key {
@@ -162,8 +146,7 @@ fn request_key(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Next
 }
 
 fn reject_foreign_key(world: &Observed, draft: &mut Draft, name: &str) -> Next {
-    let said =
-        |it: &Condition| it.type_ == conditions::KEY_READY && it.reason == reasons::KEY_FOREIGN;
+    let said = |it: &Condition| it.type_ == conditions::KEY_READY && it.reason == reasons::KEY_FOREIGN;
     if !world.status.conditions.iter().any(said) {
         draft.note_foreign(name);
     }
@@ -213,8 +196,7 @@ fn rotation_reason(
         return Some(drift);
     }
     let told = list.filter(|it| it.server_time > add_span(&key.since, CLOCK_SLACK));
-    if told.is_some_and(|list| find_by_name(list, &key.name).is_none_or(|it| is_replaced(key, it)))
-    {
+    if told.is_some_and(|list| find_by_name(list, &key.name).is_none_or(|it| is_replaced(key, it))) {
         return Some(RotationReason::KeyVanished);
     }
     (!secret_holds(world, &key.name)).then_some(RotationReason::SecretLost)
@@ -317,8 +299,7 @@ fn next_name(
     list: &Timestamped<Vec<ProvisionerKey>>,
 ) -> Result<(u32, String), String> {
     let sequence = status.rotation.sequence;
-    let first =
-        status.key.is_none() && status.rotation.last.is_none() && status.retiring.is_empty();
+    let first = status.key.is_none() && status.rotation.last.is_none() && status.retiring.is_empty();
     let taken = |name: &String| {
         let retiring = status.retiring.iter().any(|it| it.key.name == *name);
         retiring || find_by_name(list, name).is_some() || world.foreign_claims.contains(name)
@@ -334,11 +315,7 @@ fn next_name(
         let name = wanted.key_name(number);
         if !held(&name) && (first || !taken(&name)) {
             let foreign = first && taken(&name);
-            return if foreign {
-                Err(name)
-            } else {
-                Ok((number, name))
-            };
+            return if foreign { Err(name) } else { Ok((number, name)) };
         }
         number += 1;
     }
@@ -372,19 +349,12 @@ fn new_record(world: &Observed, wanted: &DesiredKey<'_>, name: &str) -> KeyRecor
 
 /// Whether the Secret holds the key of this name.
 pub(super) fn secret_holds(world: &Observed, name: &str) -> bool {
-    let made = world
-        .progress
-        .created
-        .as_ref()
-        .is_some_and(|(made, _)| made == name);
+    let made = world.progress.created.as_ref().is_some_and(|(made, _)| made == name);
     let stored = matches!(&world.secret, SecretState::Owned { key_name: Some(held), intact: true, .. } if held == name);
     made || stored
 }
 
-pub(super) fn find_by_name<'a>(
-    list: &'a Timestamped<Vec<ProvisionerKey>>,
-    name: &str,
-) -> Option<&'a ProvisionerKey> {
+pub(super) fn find_by_name<'a>(list: &'a Timestamped<Vec<ProvisionerKey>>, name: &str) -> Option<&'a ProvisionerKey> {
     list.value.iter().find(|it| it.name == name)
 }
 

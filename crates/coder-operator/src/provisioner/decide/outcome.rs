@@ -67,9 +67,7 @@ pub(super) fn build_plan(world: &Observed, mut draft: Draft, ended: Course<()>) 
 /// How long until it is looked at again, from why it stopped.
 fn end_for_stop(world: &Observed, draft: &Draft, stop: &Stop) -> End {
     match stop {
-        Stop::Blocked(hindrance) => {
-            End::from_blocked(hindrance, world.instant, reasons::KEY_FAILED)
-        }
+        Stop::Blocked(hindrance) => End::from_blocked(hindrance, world.instant, reasons::KEY_FAILED),
         Stop::Rejected { reason, message } => End::Rejected {
             reason: (*reason).to_owned(),
             message: message.clone(),
@@ -77,9 +75,7 @@ fn end_for_stop(world: &Observed, draft: &Draft, stop: &Stop) -> End {
         Stop::NoOrganization => End::RequeueAfter(ORGANIZATION_RETRY),
         Stop::SecretNotKept => End::RequeueAfter(SECRET_RETRY),
         Stop::Deleting(_) => End::RequeueAfter(draft.wait),
-        Stop::NoAccess | Stop::NotEntitled | Stop::NotSupported => {
-            End::RequeueAfter(PERMANENT_RETRY)
-        }
+        Stop::NoAccess | Stop::NotEntitled | Stop::NotSupported => End::RequeueAfter(PERMANENT_RETRY),
     }
 }
 

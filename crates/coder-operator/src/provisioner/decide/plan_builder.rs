@@ -209,20 +209,12 @@ impl Draft {
 
     /// Reports that a name belongs to another key.
     pub(super) fn note_foreign(&mut self, name: &str) {
-        let story = format!(
-            "the server has a key {name} that this object did not create: not using or deleting it"
-        );
-        self.notes
-            .push(EventNote::warning("KeyNotOurs", "Create", story));
+        let story = format!("the server has a key {name} that this object did not create: not using or deleting it");
+        self.notes.push(EventNote::warning("KeyNotOurs", "Create", story));
     }
 
     /// Notes why something could not be done at the server of `key`.
-    pub(super) fn record_blocked_at(
-        &mut self,
-        world: &Observed,
-        key: &KeyRecord,
-        hindrance: &Blocked,
-    ) {
+    pub(super) fn record_blocked_at(&mut self, world: &Observed, key: &KeyRecord, hindrance: &Blocked) {
         let today = world.access.as_ref().ok();
         match today.is_none_or(|it| it.url == key.binding.server_url) {
             true => self.blocked.push(hindrance.clone()),

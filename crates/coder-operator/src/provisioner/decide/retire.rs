@@ -65,21 +65,14 @@ pub(super) fn delete_blocked<'a>(world: &'a Observed, key: &KeyRecord) -> Option
 }
 
 /// Whether a key is there that may or may not have been made: one of its name may be another's.
-pub(super) fn verify_existence(
-    world: &Observed,
-    draft: &mut Draft,
-    old: &RetiringKey,
-) -> Course<bool> {
+pub(super) fn verify_existence(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
     if old.key.id.is_some() {
         return Ok(true);
     }
     let place = BoundKeyScope::new(&old.key.binding, &old.key.organization_id);
     let listed = match world.progress.keys.get(&place.place) {
         None => {
-            return Err(Next::step(Step::Keys(
-                place,
-                MaxAge::Since(world.pass_started),
-            )));
+            return Err(Next::step(Step::Keys(place, MaxAge::Since(world.pass_started))));
         }
         Some(Err(hindrance)) => {
             draft.record_blocked_at(world, &old.key, hindrance);
@@ -109,9 +102,7 @@ pub(super) fn is_name_taken(world: &Observed, draft: &mut Draft, key: &KeyRecord
     let place = BoundKeyScope::new(&key.binding, &key.organization_id);
     let found = match world.progress.daemons.get(&place.place) {
         // One from before a rate limit says no more than that of keys.
-        Some(Ok(listed))
-            if world.instant.saturating_duration_since(listed.requested_at) < WAITING_POLL =>
-        {
+        Some(Ok(listed)) if world.instant.saturating_duration_since(listed.requested_at) < WAITING_POLL => {
             let mut all = listed.value.iter().map(|it| &it.key);
             all.find(|it| it.name == key.name)
         }
@@ -173,15 +164,9 @@ fn all_daemons_connected(world: &Observed, draft: &Draft) -> bool {
 /// new key was made, since new pods may take any time to come.
 fn draining_since(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Option<Time> {
     let over = world.deployment.as_ref().is_none_or(|it| it.rolled);
-    let entry = draft
-        .status
-        .retiring
-        .iter_mut()
-        .find(|it| it.key == old.key)?;
+    let entry = draft.status.retiring.iter_mut().find(|it| it.key == old.key)?;
     if over {
-        entry
-            .replaced
-            .get_or_insert_with(|| whole_seconds(world.now));
+        entry.replaced.get_or_insert_with(|| whole_seconds(world.now));
     }
     entry.replaced.clone()
 }

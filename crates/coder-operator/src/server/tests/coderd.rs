@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_fake_services::coderd::{Coderd, Config, Role, User, Version};
+use aplomb_fake_services::coderd::{Config, FakeCoderd, Role, User, Version};
 use futures::future::join_all;
 
 use super::*;
@@ -12,7 +12,7 @@ const OWNER: &str = "owner-token-of-the-simulated-server";
 
 /// The simulator, and its callers.
 struct Lab {
-    coderd: Coderd,
+    coderd: FakeCoderd,
     servers: ServerPool,
     fence: Fence,
 }
@@ -23,7 +23,7 @@ impl Lab {
         let clock = aplomb_apimachinery::clock::Clock::new(epoch, 7);
         let mut config = Config::new(clock.clone(), 7, OWNER);
         bend(&mut config);
-        let coderd = Coderd::new(config);
+        let coderd = FakeCoderd::new(config);
         let service = coderd.service();
         let servers = ServerPool::new(ServerPoolSettings {
             connect: Arc::new(move |_| Ok(BoxCloneSyncService::new(service.clone()))),
@@ -95,10 +95,7 @@ async fn keys_and_proxies_come_and_go() {
     let (server, who) = (lab.server(OWNER), object("red"));
     let asker = lab.caller(&who, false);
     let licence = server.entitlements(&asker, MINUTE).await.expect("read");
-    assert_eq!(
-        licence.value.provisioners.entitlement,
-        Entitlement::Entitled
-    );
+    assert_eq!(licence.value.provisioners.entitlement, Entitlement::Entitled);
     assert_eq!(licence.value.proxies.entitlement, Entitlement::Entitled);
     let found = server.organization(&asker, "default").await.expect("found");
     let tags: BTreeMap<_, _> = [("a".to_owned(), "b".to_owned())].into();
@@ -197,18 +194,12 @@ async fn a_server_without_a_license_is_classified() {
     let (server, who) = (lab.server(OWNER), object("red"));
     let asker = lab.caller(&who, false);
     let licence = server.entitlements(&asker, MINUTE).await.expect("read");
-    assert_ne!(
-        licence.value.provisioners.entitlement,
-        Entitlement::Entitled
-    );
+    assert_ne!(licence.value.provisioners.entitlement, Entitlement::Entitled);
     let found = server.organization(&asker, "default").await.expect("found");
     let keys = server.keys(&asker, &found.id, MINUTE).await;
     assert_eq!(error_class(keys), Some(CallErrorClass::Forbidden));
     let lab = Lab::new(|config| config.agpl = true);
-    let licence = lab
-        .server(OWNER)
-        .entitlements(&lab.caller(&who, false), MINUTE)
-        .await;
+    let licence = lab.server(OWNER).entitlements(&lab.caller(&who, false), MINUTE).await;
     assert_eq!(error_class(licence), Some(CallErrorClass::Missing));
 }
 
@@ -217,8 +208,6 @@ async fn a_token_that_is_unknown_is_refused() {
     let lab = Lab::new(|_| {});
     let who = object("red");
     let server = lab.server("a-token-that-nobody-knows");
-    let answer = server
-        .organization(&lab.caller(&who, true), "default")
-        .await;
+    let answer = server.organization(&lab.caller(&who, true), "default").await;
     assert_eq!(error_class(answer), Some(CallErrorClass::Token));
 }

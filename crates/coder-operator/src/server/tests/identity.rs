@@ -49,10 +49,7 @@ async fn an_old_server_counts_all_users_together() {
 async fn two_spellings_of_an_address_are_one_server() {
     let stage = Stage::new();
     let token = ApiToken::new(SECRET).expect("a token");
-    for url in [
-        "https://coder.example.com",
-        "HTTPS://CODER.example.com:443/",
-    ] {
+    for url in ["https://coder.example.com", "HTTPS://CODER.example.com:443/"] {
         let server = stage.servers.client(url, None, &token).expect("a server");
         let who = object("red");
         let answer = server.organization(&stage.caller(&who), "default").await;
@@ -71,10 +68,7 @@ async fn a_token_that_is_refused_is_refused_at_once() {
         let user = request.uri().path().ends_with("/me");
         user.then(|| Some((401, r#"{"message": "signed out"}"#.to_owned())))
     });
-    assert_eq!(
-        error_class(call(&stage, SECRET).await),
-        Some(CallErrorClass::Token)
-    );
+    assert_eq!(error_class(call(&stage, SECRET).await), Some(CallErrorClass::Token));
     assert_eq!(stage.calls(), 2);
     stage.play(|_| None);
     call(&stage, SECRET).await.expect("found");
@@ -89,20 +83,14 @@ async fn an_unknown_owner_gives_the_token_its_own_limits_for_a_minute() {
     });
     call(&stage, SECRET).await.expect("found");
     let names = accounts(&stage);
-    assert!(
-        names[1].starts_with("coder/coder.example.com/token-"),
-        "{names:?}"
-    );
+    assert!(names[1].starts_with("coder/coder.example.com/token-"), "{names:?}");
     sleep(Duration::from_secs(59)).await;
     call(&stage, SECRET).await.expect("found");
     assert_eq!(stage.count_requests(&Method::GET, "/users/me"), 1);
     stage.play(|_| None);
     sleep(Duration::from_secs(2)).await;
     let who = object("red");
-    let keys = stage
-        .server()
-        .keys(&stage.caller(&who), "o-1", MINUTE)
-        .await;
+    let keys = stage.server().keys(&stage.caller(&who), "o-1", MINUTE).await;
     keys.expect("a list");
     assert_eq!(stage.count_requests(&Method::GET, "/users/me"), 2);
     assert!(accounts(&stage).contains(&"coder/coder.example.com/u-1".to_owned()));

@@ -59,9 +59,7 @@ impl Model {
             }
             Act::Complete => {
                 if let (Some(answer), Some(flying)) = (self.answer.take(), self.in_flight.take()) {
-                    let landed =
-                        self.cache
-                            .complete_read("/", flying.sequence, Ok(timestamped(answer)));
+                    let landed = self.cache.complete_read("/", flying.sequence, Ok(timestamped(answer)));
                     landed.expect("it was read");
                 }
             }

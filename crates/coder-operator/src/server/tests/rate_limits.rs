@@ -37,18 +37,9 @@ async fn only_waiters_of_a_throttled_read_back_off() {
         .organization(&stage.caller(&green), "default")
         .await
         .expect("found");
-    stage.play(|request| {
-        request
-            .uri()
-            .path()
-            .ends_with("keys")
-            .then(|| throttle_all(request))?
-    });
+    stage.play(|request| request.uri().path().ends_with("keys").then(|| throttle_all(request))?);
     let (asker, other) = (stage.caller(&red), stage.caller(&blue));
-    let both = tokio::join!(
-        server.keys(&asker, "o-1", MINUTE),
-        server.keys(&other, "o-1", MINUTE)
-    );
+    let both = tokio::join!(server.keys(&asker, "o-1", MINUTE), server.keys(&other, "o-1", MINUTE));
     assert_eq!(error_class(both.0), Some(CallErrorClass::Limited));
     assert_eq!(error_class(both.1), Some(CallErrorClass::Limited));
     for who in [&red, &blue] {
@@ -106,11 +97,7 @@ async fn an_answer_that_takes_too_long_is_none() {
     let sent = Instant::now();
     let answer = server.delete_key(&asker, "o-1", "older").await;
     assert_eq!(error_class(answer), Some(CallErrorClass::NoAnswer));
-    assert_eq!(
-        sent.elapsed(),
-        Duration::from_millis(2500),
-        "and it is noted"
-    );
+    assert_eq!(sent.elapsed(), Duration::from_millis(2500), "and it is noted");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,9 +16,7 @@ fn names(keys: &Timestamped<Vec<crate::client::ProvisionerKey>>) -> Vec<&str> {
 fn listing(names: &[&str]) -> Said {
     let keys: Vec<_> = names
         .iter()
-        .map(|name| {
-            format!(r#"{{"id": "{name}", "created_at": "2026-08-17T10:00:00Z", "name": "{name}"}}"#)
-        })
+        .map(|name| format!(r#"{{"id": "{name}", "created_at": "2026-08-17T10:00:00Z", "name": "{name}"}}"#))
         .collect();
     Some((200, format!("[{}]", keys.join(","))))
 }
@@ -62,10 +60,7 @@ async fn the_deadline_of_the_first_caller_does_not_bind_the_others() {
     let (server, red, blue) = (stage.server(), object("red"), object("blue"));
     let (mut asker, other) = (stage.caller(&red), stage.caller(&blue));
     asker.deadline = Instant::now() + Duration::from_secs(2);
-    let both = tokio::join!(
-        server.entitlements(&asker, MINUTE),
-        server.entitlements(&other, MINUTE)
-    );
+    let both = tokio::join!(server.entitlements(&asker, MINUTE), server.entitlements(&other, MINUTE));
     assert_eq!(error_class(both.0), Some(CallErrorClass::NoAnswer));
     both.1.expect("read nevertheless");
     let late = server.keys(&asker, "o-1", MINUTE).await;
@@ -84,10 +79,7 @@ async fn a_read_without_waiters_is_over_and_can_be_made_again() {
     let gone = tokio::time::timeout(Duration::from_secs(1), gone).await;
     assert!(gone.is_err());
     stage.latency(Duration::from_millis(20));
-    let again = tokio::time::timeout(
-        Duration::from_secs(120),
-        ask_until_read(&stage, &server, &red),
-    );
+    let again = tokio::time::timeout(Duration::from_secs(120), ask_until_read(&stage, &server, &red));
     again.await.expect("read in time");
     assert_eq!(stage.count_requests(&Method::GET, KEYS), 2);
 }

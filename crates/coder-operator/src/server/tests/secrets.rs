@@ -48,9 +48,7 @@ async fn describe_all(stage: &Stage, bypass: bool) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_echoes_every_secret_in_every_answer_is_not_repeated() {
-    for status in [
-        200, 201, 302, 400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 503,
-    ] {
+    for status in [200, 201, 302, 400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 503] {
         for form in 0..3 {
             let stage = Stage::new();
             stage.play(move |_| {

@@ -14,11 +14,7 @@ use crate::ending::rate_limit_message;
 use crate::hindrance::Blocked;
 use crate::workspace_proxy::world::Observed;
 
-pub(super) fn build_conditions(
-    world: &Observed,
-    draft: &Draft,
-    stop: Option<&Stop>,
-) -> Vec<Condition> {
+pub(super) fn build_conditions(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {
     let mut all = Vec::new();
     if let Some(access_to) = &world.access {
         all.extend(server_condition(access_to, &draft.blocked));
@@ -68,10 +64,7 @@ fn registered_condition(world: &Observed, draft: &Draft, stop: Option<&Stop>) ->
         return Condition::new_true(kind, reasons::REGISTERED, story);
     }
     if let Some(limited) = &draft.status.rate_limited {
-        return no(
-            reasons::RATE_LIMITED,
-            &rate_limit_message(&limited.endpoint),
-        );
+        return no(reasons::RATE_LIMITED, &rate_limit_message(&limited.endpoint));
     }
     match stop {
         Some(Stop::Rejected { reason, message }) => no(reason, message),
@@ -87,14 +80,11 @@ fn registered_condition(world: &Observed, draft: &Draft, stop: Option<&Stop>) ->
             ),
             _ => no(reasons::REGISTRATION_FAILED, &error.to_string()),
         },
-        Some(Stop::NotEntitled | Stop::NotSupported) => no(
-            reasons::NOT_REGISTERED,
-            "the server's license has no workspace proxies",
-        ),
-        Some(Stop::SecretNotKept) => no(reasons::NOT_REGISTERED, SECRET_NOT_KEPT),
-        _ if !matches!(world.access, Some(Ok(_))) => {
-            no(reasons::NOT_REGISTERED, "no access to the server")
+        Some(Stop::NotEntitled | Stop::NotSupported) => {
+            no(reasons::NOT_REGISTERED, "the server's license has no workspace proxies")
         }
+        Some(Stop::SecretNotKept) => no(reasons::NOT_REGISTERED, SECRET_NOT_KEPT),
+        _ if !matches!(world.access, Some(Ok(_))) => no(reasons::NOT_REGISTERED, "no access to the server"),
         _ => no(reasons::NOT_REGISTERED, "registering the proxy"),
     }
 }
@@ -107,11 +97,7 @@ fn secret_condition(world: &Observed, draft: &Draft) -> Option<Condition> {
         Condition::new_true(kind, reasons::SECRET_READY, story)
     };
     if let SecretState::Foreign(whose) = &world.secret {
-        return Some(Condition::new_false(
-            kind,
-            reasons::SECRET_NOT_OURS,
-            &**whose,
-        ));
+        return Some(Condition::new_false(kind, reasons::SECRET_NOT_OURS, &**whose));
     }
     if world.access.is_none() {
         return Some(match &world.secret {
@@ -157,11 +143,7 @@ fn health_condition(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::PROXY_HEALTHY;
     let healthy = draft.healthy?;
     Some(match healthy {
-        true => Condition::new_true(
-            kind,
-            reasons::HEALTHY,
-            "the server reports the proxy as healthy",
-        ),
+        true => Condition::new_true(kind, reasons::HEALTHY, "the server reports the proxy as healthy"),
         false if world.object.spec.replicas == 0 => {
             Condition::new_false(kind, reasons::SCALED_TO_ZERO, "spec.replicas is 0")
         }
@@ -175,12 +157,7 @@ fn health_condition(world: &Observed, draft: &Draft) -> Option<Condition> {
 
 /// Ready is what the server itself says of the proxy; it is lowered by what is known, and left as it is by
 /// what could not be asked.
-fn ready_condition(
-    world: &Observed,
-    draft: &Draft,
-    said: &[Condition],
-    stop: Option<&Stop>,
-) -> Option<Condition> {
+fn ready_condition(world: &Observed, draft: &Draft, said: &[Condition], stop: Option<&Stop>) -> Option<Condition> {
     let kind = kinds::READY;
     match stop {
         Some(Stop::Deleting(story)) => {
@@ -214,15 +191,9 @@ fn ready_condition(
 }
 
 /// The first of what is known to be wrong.
-fn first_failing<'a>(
-    world: &Observed,
-    draft: &Draft,
-    said: &'a [Condition],
-) -> Option<&'a Condition> {
+fn first_failing<'a>(world: &Observed, draft: &Draft, said: &'a [Condition]) -> Option<&'a Condition> {
     // A server that does not answer is why a token is missing, and no more than a doubt where there is one.
-    let works = draft
-        .current()
-        .is_some_and(|it| has_stored_token(world, &it));
+    let works = draft.current().is_some_and(|it| has_stored_token(world, &it));
     let counts = |it: &&Condition| match &*it.type_ {
         kinds::CONTROL_PLANE_READY => !works,
         kinds::DEPLOYMENT_READY => world.access.is_none(),
@@ -238,18 +209,13 @@ fn is_serving(world: &Observed, draft: &Draft) -> bool {
     let replicas = world.object.spec.replicas;
     match &world.access {
         Some(_) => draft.healthy == Some(true) || (replicas == 0 && draft.current().is_some()),
-        None => world
-            .deployment
-            .as_ref()
-            .is_some_and(|it| it.ready >= replicas),
+        None => world.deployment.as_ref().is_some_and(|it| it.ready >= replicas),
     }
 }
 
 /// The state is unknown, for the server's reason if it gave one.
 fn unknown_condition(said: &[Condition]) -> Condition {
-    let server = said
-        .iter()
-        .find(|it| it.type_ == kinds::CONTROL_PLANE_READY);
+    let server = said.iter().find(|it| it.type_ == kinds::CONTROL_PLANE_READY);
     let silent = server.filter(|it| it.status.as_str() == "False");
     let reason = silent.map_or(reasons::STALE, |it| &it.reason);
     let story = "cannot read the proxy from the server; will retry";

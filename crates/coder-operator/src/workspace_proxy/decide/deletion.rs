@@ -19,8 +19,7 @@ pub(super) fn decide_deletion(world: &Observed, draft: &mut Draft) -> Course<()>
         return Ok(());
     }
     draft.retire_current(world);
-    if world.remembered.unrequested_name == draft.status.pending.as_ref().map(|it| it.name.clone())
-    {
+    if world.remembered.unrequested_name == draft.status.pending.as_ref().map(|it| it.name.clone()) {
         draft.status.pending = None;
     }
     if let Some(Ok(access)) = &world.access {
@@ -113,12 +112,7 @@ pub(super) fn drop_pending(world: &Observed, draft: &mut Draft) -> Course<()> {
 }
 
 /// It is unknown whether a name in the status was registered: it is waited for, and then reported.
-fn report_unverifiable(
-    world: &Observed,
-    draft: &mut Draft,
-    pending: &PendingProxy,
-    stop: Stop,
-) -> Course<()> {
+fn report_unverifiable(world: &Observed, draft: &mut Draft, pending: &PendingProxy, stop: Stop) -> Course<()> {
     let (at, name) = (&pending.binding, &pending.name);
     let waits = matches!(&stop, Stop::Blocked(hindrance) if is_queued(hindrance));
     if is_overdue(world, &pending.since) && !waits {
@@ -141,12 +135,7 @@ fn is_abandoned(world: &Observed) -> bool {
 
 /// Whether a server was waited for long enough: since the deletion, or else since `since`.
 fn is_overdue(world: &Observed, since: &Time) -> bool {
-    let since = world
-        .object
-        .metadata
-        .deletion_timestamp
-        .as_ref()
-        .unwrap_or(since);
+    let since = world.object.metadata.deletion_timestamp.as_ref().unwrap_or(since);
     elapsed(since, world.now) >= retire::deadline(world)
 }
 
@@ -161,16 +150,8 @@ fn abandon_all(draft: &mut Draft) {
 
 /// What is left at servers that no token leads to, and the ways out.
 fn unreachable_message(world: &Observed, draft: &Draft) -> String {
-    let pending = draft
-        .status
-        .pending
-        .iter()
-        .map(|it| (&it.name, &it.binding));
-    let retiring = draft
-        .status
-        .retiring
-        .iter()
-        .map(|it| (&it.name, &it.binding));
+    let pending = draft.status.pending.iter().map(|it| (&it.name, &it.binding));
+    let retiring = draft.status.retiring.iter().map(|it| (&it.name, &it.binding));
     let all = retiring.chain(pending);
     let left = all.filter(|(_, at)| !world.bound_scopes.contains(&ProxyScope::for_binding(at)));
     let left = left.map(|(name, at)| ("proxy", &**name, at));

@@ -1,8 +1,6 @@
 //! How the proxy of an object is to be known: its name, what people see, and where its token is kept.
 
-use aplomb_api::coder::{
-    CoderWorkspaceProxy, SecretKeyRef, annotations, owner_suffix, proxy_name, truncate_name,
-};
+use aplomb_api::coder::{CoderWorkspaceProxy, SecretKeyRef, annotations, owner_suffix, proxy_name, truncate_name};
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
@@ -25,10 +23,7 @@ pub(crate) fn proxy_display(object: &CoderWorkspaceProxy) -> ProxyDisplay {
     let name = bootstrap.proxy_name.unwrap_or_else(own);
     ProxyDisplay {
         display_name: bootstrap.display_name.unwrap_or_else(|| name.clone()),
-        icon: mark_icon(
-            object,
-            bootstrap.icon.unwrap_or_else(|| DEFAULT_ICON.to_owned()),
-        ),
+        icon: mark_icon(object, bootstrap.icon.unwrap_or_else(|| DEFAULT_ICON.to_owned())),
         name,
     }
 }
@@ -37,10 +32,7 @@ fn mark_icon(object: &CoderWorkspaceProxy, icon: String) -> String {
     // A part of an image is named in the same place.
     match icon.contains('#') {
         true => icon,
-        false => format!(
-            "{icon}{ICON_MARK}{}",
-            owner_suffix(&object.uid().unwrap_or_default())
-        ),
+        false => format!("{icon}{ICON_MARK}{}", owner_suffix(&object.uid().unwrap_or_default())),
     }
 }
 

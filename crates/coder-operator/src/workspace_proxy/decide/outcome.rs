@@ -37,9 +37,7 @@ pub(super) fn build_plan(world: &Observed, mut draft: Draft, ended: Course<()>) 
     let hindrances = [&*draft.blocked, &*draft.former_blocked].concat();
     let record = &mut draft.status.rate_limited;
     record_rate_limit(&hindrances, world.remembered.throttled, now, record, notes);
-    let held = draft
-        .current()
-        .is_some_and(|it| has_stored_token(world, &it));
+    let held = draft.current().is_some_and(|it| has_stored_token(world, &it));
     let given = world.object.spec.bootstrap.is_none();
     draft.status.proxy_token_secret_ref = (held || given).then(|| secret_ref(&world.object));
     let mut conditions = super::conditions::build_conditions(world, &draft, stop.as_deref());
@@ -65,10 +63,7 @@ pub(super) fn build_plan(world: &Observed, mut draft: Draft, ended: Course<()>) 
 
 /// The same end, or an earlier one if a blocked call can be retried earlier.
 fn min_wait(end: End, draft: &Draft, world: &Observed) -> End {
-    let turns = draft
-        .former_blocked
-        .iter()
-        .filter(|it| it.class().is_none());
+    let turns = draft.former_blocked.iter().filter(|it| it.class().is_none());
     let ours: Vec<_> = draft.blocked.iter().chain(turns).cloned().collect();
     let mut end = end.min_wait(&ours, world.instant);
     if let (End::RequeueAfter(wait), false) = (&mut end, draft.former_blocked.is_empty()) {
@@ -81,21 +76,15 @@ fn min_wait(end: End, draft: &Draft, world: &Observed) -> End {
 fn end_for_stop(world: &Observed, draft: &Draft, stop: &Stop) -> End {
     match stop {
         // It was changed or deleted by another client: the next read shows that.
-        Stop::Blocked(it) if it.class() == Some(CallErrorClass::Missing) => {
-            End::RequeueAfter(WAITING_MAX_AGE)
-        }
-        Stop::Blocked(hindrance) => {
-            End::from_blocked(hindrance, world.instant, reasons::REGISTRATION_FAILED)
-        }
+        Stop::Blocked(it) if it.class() == Some(CallErrorClass::Missing) => End::RequeueAfter(WAITING_MAX_AGE),
+        Stop::Blocked(hindrance) => End::from_blocked(hindrance, world.instant, reasons::REGISTRATION_FAILED),
         Stop::Rejected { reason, message } => End::Rejected {
             reason: (*reason).to_owned(),
             message: message.clone(),
         },
         Stop::SecretNotKept => End::RequeueAfter(SECRET_RETRY),
         Stop::Deleting(_) | Stop::FormerServer(_) => End::RequeueAfter(draft.wait),
-        Stop::NoAccess | Stop::NoToken | Stop::NotEntitled | Stop::NotSupported => {
-            End::RequeueAfter(PERMANENT_RETRY)
-        }
+        Stop::NoAccess | Stop::NoToken | Stop::NotEntitled | Stop::NotSupported => End::RequeueAfter(PERMANENT_RETRY),
     }
 }
 

@@ -164,8 +164,7 @@ impl Draft {
             && let Some(pending) = self.status.pending.take()
         {
             let story = format!("proxy {} is registered", pending.name);
-            self.notes
-                .push(EventNote::normal("ProxyRegistered", "Register", story));
+            self.notes.push(EventNote::normal("ProxyRegistered", "Register", story));
             self.set_current(
                 ProxyRegistration {
                     id: id.clone(),
@@ -176,8 +175,7 @@ impl Draft {
             );
         } else {
             let story = "the proxy has a new token; replacing its pods";
-            self.notes
-                .push(EventNote::normal("TokenRotated", "Rotate", story));
+            self.notes.push(EventNote::normal("TokenRotated", "Rotate", story));
         }
         self.record_display_sent(world);
         self.record_rotation(world);
@@ -229,12 +227,7 @@ impl Draft {
     }
 
     /// Notes why something could not be done at the server of `binding`. Whether that is today's.
-    pub(super) fn record_blocked_at(
-        &mut self,
-        world: &Observed,
-        at: &ServerBinding,
-        why: &Blocked,
-    ) -> bool {
+    pub(super) fn record_blocked_at(&mut self, world: &Observed, at: &ServerBinding, why: &Blocked) -> bool {
         let today = match &world.access {
             Some(Ok(access)) => access.url == at.server_url,
             Some(Err(_)) => true,
@@ -248,13 +241,7 @@ impl Draft {
     }
 
     /// Why it does not go on: the proxy `name` can be neither seen nor taken back at its server.
-    pub(super) fn stop_blocked(
-        &mut self,
-        world: &Observed,
-        at: &ServerBinding,
-        name: &str,
-        why: &Blocked,
-    ) -> Stop {
+    pub(super) fn stop_blocked(&mut self, world: &Observed, at: &ServerBinding, name: &str, why: &Blocked) -> Stop {
         let object = &world.object.metadata;
         let leaving = object.deletion_timestamp.is_some();
         // A message about the Secret that is deleted with the namespace does not help here.
@@ -266,14 +253,9 @@ impl Draft {
             Blocked::Refused(error) if !why.is_transient() => error.to_string(),
             _ => "will retry".to_owned(),
         };
-        let story = format!(
-            "cannot delete proxy {name} at {} yet: {story}",
-            at.server_url
-        );
+        let story = format!("cannot delete proxy {name} at {} yet: {story}", at.server_url);
         match leaving {
-            true => Stop::Deleting(conditions::deletion_waits_message(
-                &story, why, "cwp", object,
-            )),
+            true => Stop::Deleting(conditions::deletion_waits_message(&story, why, "cwp", object)),
             false => Stop::FormerServer(story),
         }
     }

@@ -6,9 +6,7 @@ use aplomb::EventNote;
 use aplomb_api::coder::{PendingProxy, ServerBinding, conditions, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::desired::{
-    display_key, is_marked, is_marked_by_other, proxy_display, requested_rotation,
-};
+use super::desired::{display_key, is_marked, is_marked_by_other, proxy_display, requested_rotation};
 use super::plan_builder::{Course, Draft, Next, Stop};
 use super::retire::{POD_LINGER, is_queued};
 use super::{AGE_TOLERANCE, STEADY_MAX_AGE, WAITING_MAX_AGE, has_stored_token};
@@ -23,11 +21,7 @@ use crate::workspace_proxy::world::{Observed, ProxyRegistration, ProxyScope, Ste
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 /// The registration in use, once there is one that fits and whose token is in the Secret.
-pub(super) fn decide_registration(
-    world: &Observed,
-    draft: &mut Draft,
-    access: &Access,
-) -> Course<ProxyRegistration> {
+pub(super) fn decide_registration(world: &Observed, draft: &mut Draft, access: &Access) -> Course<ProxyRegistration> {
     let wanted = proxy_display(&world.object);
     if let Some(pending) = draft.status.pending.clone() {
         complete_pending(world, draft, &wanted, access, &pending)?;
@@ -43,13 +37,7 @@ pub(super) fn decide_registration(
         };
     };
     if current.binding.server_url != access.url && !same_server(world, draft, access, &current)? {
-        return Err(record_intent(
-            world,
-            draft,
-            &wanted,
-            access,
-            "ServerChanged",
-        ));
+        return Err(record_intent(world, draft, &wanted, access, "ServerChanged"));
     }
     if current.name != wanted.name {
         return Err(record_intent(world, draft, &wanted, access, "NameChanged"));
@@ -138,15 +126,8 @@ fn complete_pending(
 /// The proxy that a record names, as the server has it now. One whose server cannot be asked any more is
 /// left behind, and so is one of a former server that does not answer: the way to today's is not to be
 /// barred by it.
-fn find_proxy(
-    world: &Observed,
-    draft: &mut Draft,
-    pending: &PendingProxy,
-) -> Course<Option<WorkspaceProxy>> {
-    if !world
-        .bound_scopes
-        .contains(&ProxyScope::for_binding(&pending.binding))
-    {
+fn find_proxy(world: &Observed, draft: &mut Draft, pending: &PendingProxy) -> Course<Option<WorkspaceProxy>> {
+    if !world.bound_scopes.contains(&ProxyScope::for_binding(&pending.binding)) {
         draft.status.pending = None;
         draft.orphan_registration(&pending.binding.server_url, &pending.name);
         return Err(Next::Persist);
@@ -172,11 +153,7 @@ fn find_proxy(
 
 /// Whether a proxy of the pending name is the one that was asked for: its id was answered, or it bears the
 /// mark of this object and was made after the name was written down. The time alone proves nothing.
-pub(super) fn is_own_proxy(
-    world: &Observed,
-    pending: &PendingProxy,
-    found: &WorkspaceProxy,
-) -> bool {
+pub(super) fn is_own_proxy(world: &Observed, pending: &PendingProxy, found: &WorkspaceProxy) -> bool {
     if world.remembered.unsaved_key.as_ref() == Some(&found.id) {
         return true;
     }
@@ -189,9 +166,7 @@ fn request_registration(world: &Observed, draft: &mut Draft, pending: &PendingPr
     let first_time = world.remembered.unrequested_name.as_ref() == Some(&pending.name);
     match &world.progress.blocked {
         // A request of an earlier process may have been served only now: a read will show.
-        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => {
-            Next::Persist
-        }
+        Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => Next::Persist,
         Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) => {
             draft.status.pending = None;
             reject_foreign_proxy(world, draft, &pending.name)
@@ -205,8 +180,7 @@ fn reject_foreign_proxy(world: &Observed, draft: &mut Draft, name: &str) -> Next
         "the server has another proxy {name}: choose another spec.bootstrap.proxyName, or delete \
          that proxy"
     );
-    let said =
-        |it: &Condition| it.type_ == conditions::REGISTERED && it.reason == reasons::PROXY_FOREIGN;
+    let said = |it: &Condition| it.type_ == conditions::REGISTERED && it.reason == reasons::PROXY_FOREIGN;
     if !world.status.conditions.iter().any(said) {
         let note = EventNote::warning("ProxyNotOurs", "Register", story.clone());
         draft.notes.push(note);
@@ -238,12 +212,7 @@ fn adopt_proxy(
     else {
         return Ok(None);
     };
-    let listed = lookup_proxy(
-        world,
-        &access.binding,
-        id,
-        MaxAge::Since(world.pass_started),
-    )?;
+    let listed = lookup_proxy(world, &access.binding, id, MaxAge::Since(world.pass_started))?;
     let known = listed.value.as_ref();
     // One of another cluster whose Secret was restored here serves there.
     let theirs = |it: &WorkspaceProxy| is_marked_by_other(&world.object, &it.icon);
@@ -268,18 +237,8 @@ fn adopt_proxy(
 }
 
 /// The server knows the proxy under another URL too: it is the same server.
-fn same_server(
-    world: &Observed,
-    draft: &mut Draft,
-    access: &Access,
-    current: &ProxyRegistration,
-) -> Course<bool> {
-    let listed = lookup_proxy(
-        world,
-        &access.binding,
-        &current.id,
-        MaxAge::Since(world.pass_started),
-    )?;
+fn same_server(world: &Observed, draft: &mut Draft, access: &Access, current: &ProxyRegistration) -> Course<bool> {
+    let listed = lookup_proxy(world, &access.binding, &current.id, MaxAge::Since(world.pass_started))?;
     let same = listed.value.as_ref().is_some_and(|it| it.id == current.id);
     if same {
         draft.status.binding = Some(access.binding.clone());
@@ -291,19 +250,9 @@ fn same_server(
 }
 
 /// Whether the server still knows the proxy, and how it finds it. What cannot be asked stays in use.
-fn check_registered(
-    world: &Observed,
-    draft: &mut Draft,
-    current: &ProxyRegistration,
-) -> Course<()> {
+fn check_registered(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Course<()> {
     let calm = world.status.phase.as_deref() == Some("Ready");
-    let fresh = MaxAge::Within(
-        if calm {
-            STEADY_MAX_AGE
-        } else {
-            WAITING_MAX_AGE
-        } - AGE_TOLERANCE,
-    );
+    let fresh = MaxAge::Within(if calm { STEADY_MAX_AGE } else { WAITING_MAX_AGE } - AGE_TOLERANCE);
     match lookup_proxy(world, &current.binding, &current.id, fresh) {
         Err(Next::Stop(stop)) => match *stop {
             Stop::Blocked(hindrance) => {
@@ -324,11 +273,7 @@ fn check_registered(
 }
 
 /// The server does not know the id. Unless it knows the name, and by it the very same proxy, that is gone.
-fn handle_unregistered(
-    world: &Observed,
-    draft: &mut Draft,
-    current: &ProxyRegistration,
-) -> Course<()> {
+fn handle_unregistered(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Course<()> {
     let fresh = MaxAge::Since(world.pass_started);
     let by_name = match lookup_proxy(world, &current.binding, &current.name, fresh) {
         Ok(listed) => listed.value.as_ref(),
@@ -349,10 +294,7 @@ fn handle_unregistered(
     draft.notes.push(EventNote::warning(
         "ProxyVanished",
         "Heal",
-        format!(
-            "proxy {} was deleted on the server; registering it again",
-            current.name
-        ),
+        format!("proxy {} was deleted on the server; registering it again", current.name),
     ));
     draft.retire_current(world);
     Err(Next::Persist)
@@ -368,9 +310,7 @@ fn is_healthy(found: &WorkspaceProxy) -> bool {
 /// server is, and stays so until a new one is in the Secret: an answer that was lost may have made
 /// the old one worthless.
 fn ensure_token(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Course<()> {
-    if world.remembered.unsaved_key.as_ref() == Some(&current.id)
-        && !has_stored_token(world, current)
-    {
+    if world.remembered.unsaved_key.as_ref() == Some(&current.id) && !has_stored_token(world, current) {
         return Err(Next::step(Step::Store(current.id.clone())));
     }
     let wish = requested_rotation(&world.object);
@@ -394,22 +334,13 @@ fn ensure_token(world: &Observed, draft: &mut Draft, current: &ProxyRegistration
             draft.record_blocked(hindrance);
             Ok(())
         }
-        _ => Err(run_unless_blocked(
-            world,
-            Step::RotateToken(current.clone()),
-        )),
+        _ => Err(run_unless_blocked(world, Step::RotateToken(current.clone()))),
     }
 }
 
 /// Writes down the name that comes next, once the server has shown that it is free. One that is
 /// being taken back there is taken over again.
-fn record_intent(
-    world: &Observed,
-    draft: &mut Draft,
-    wanted: &ProxyDisplay,
-    access: &Access,
-    why: &str,
-) -> Next {
+fn record_intent(world: &Observed, draft: &mut Draft, wanted: &ProxyDisplay, access: &Access, why: &str) -> Next {
     let fresh = MaxAge::Since(world.pass_started);
     let listed = match lookup_proxy(world, &access.binding, &wanted.name, fresh) {
         Ok(listed) => listed,

@@ -17,9 +17,7 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(86_400);
 
 pub(super) fn decide_retirement(world: &Observed, draft: &mut Draft) -> Course<()> {
     for old in draft.status.retiring.clone() {
-        let bound = world
-            .bound_scopes
-            .contains(&ProxyScope::for_binding(&old.binding));
+        let bound = world.bound_scopes.contains(&ProxyScope::for_binding(&old.binding));
         if bound && !is_replaced(world, draft, &old) {
             draft.requeue_within(WAITING_MAX_AGE);
             continue;
@@ -38,12 +36,8 @@ pub(super) fn decide_retirement(world: &Observed, draft: &mut Draft) -> Course<(
 }
 
 /// Why a registration was not taken back in this pass. One that is hindered does not hold up the others.
-pub(super) fn deregister_blocked<'a>(
-    world: &'a Observed,
-    old: &RetiringProxy,
-) -> Option<&'a Blocked> {
-    let same =
-        |it: &RetiringProxy| it.id == old.id && it.binding.server_url == old.binding.server_url;
+pub(super) fn deregister_blocked<'a>(world: &'a Observed, old: &RetiringProxy) -> Option<&'a Blocked> {
+    let same = |it: &RetiringProxy| it.id == old.id && it.binding.server_url == old.binding.server_url;
     let mut all = world.progress.deregister_blocked.iter();
     all.find(|(it, _)| same(it)).map(|(_, why)| why)
 }

@@ -23,10 +23,7 @@ fn each_trouble_of_the_provider_has_its_reason() {
         (ProviderTrouble::NoToken(token.to_owned()), "NoToken"),
         (ProviderTrouble::Unauthorized, "TokenRefused"),
         (ProviderTrouble::NotFound, "FloatingIPNotFound"),
-        (
-            ProviderTrouble::Unreachable("502".to_owned()),
-            "ProviderUnreachable",
-        ),
+        (ProviderTrouble::Unreachable("502".to_owned()), "ProviderUnreachable"),
     ];
     for (trouble, reason) in troubles {
         let model = model_after(trouble, 34 * SECOND);
@@ -49,10 +46,7 @@ fn what_was_seen_stands_for_a_while_when_reads_are_throttled() {
     assert_eq!(model.condition_reason("ProviderReachable"), "True Answers");
     let model = model_after(ProviderTrouble::Throttled, 350 * SECOND);
     assert_eq!(model.available_reason(), "Unknown Stale");
-    assert_eq!(
-        model.condition_reason("ProviderReachable"),
-        "False Throttled"
-    );
+    assert_eq!(model.condition_reason("ProviderReachable"), "False Throttled");
 }
 
 #[test]
@@ -60,11 +54,7 @@ fn a_working_gateway_is_ready_and_redundant() {
     let model = Model::new_settled(2);
     assert_eq!(model.condition_reason("Ready"), "True Serving");
     assert_eq!(model.condition_reason("Redundant"), "True StandbyReady");
-    assert_eq!(
-        model.condition_reason("LabelsConsistent"),
-        "",
-        "without Cilium"
-    );
+    assert_eq!(model.condition_reason("LabelsConsistent"), "", "without Cilium");
 }
 
 #[test]
@@ -73,16 +63,9 @@ fn a_lone_candidate_is_distinguished_from_none() {
     model.node("b").prepared = false;
     model.run();
     assert_eq!(model.condition_reason("Redundant"), "False NoStandby");
-    assert!(
-        model
-            .condition_message("Redundant")
-            .contains("b is not prepared")
-    );
+    assert!(model.condition_message("Redundant").contains("b is not prepared"));
     assert_eq!(model.available_reason(), "True Serving");
-    assert_eq!(
-        (model.status.candidates.total, model.status.candidates.ready),
-        (2, 1)
-    );
+    assert_eq!((model.status.candidates.total, model.status.candidates.ready), (2, 1));
 }
 
 #[test]
@@ -103,11 +86,7 @@ fn a_candidate_that_lost_its_label_with_no_candidate_left_is_not_available() {
     model.node("a").candidate = false;
     model.advance(SECOND);
     assert_eq!(model.available_reason(), "False NoCandidate");
-    assert!(
-        model
-            .condition_message("Available")
-            .contains("no node is a candidate")
-    );
+    assert!(model.condition_message("Available").contains("no node is a candidate"));
     model.assert_untouched();
 }
 
@@ -155,12 +134,7 @@ fn pods_that_are_not_watched_are_reported_and_nothing_is_moved() {
     assert_eq!(model.condition_reason("Ready"), model.available_reason());
     assert_eq!(model.writes_to_provider(), 0);
     assert_eq!(model.labeled_nodes(), ["a"]);
-    assert!(
-        model
-            .notes
-            .iter()
-            .any(|note| note.starts_with("PodsNotWatched"))
-    );
+    assert!(model.notes.iter().any(|note| note.starts_with("PodsNotWatched")));
     model.unwatched = None;
     for name in ["a", "b"] {
         model.node(name).prepared = true;
@@ -174,9 +148,7 @@ fn a_candidate_that_can_never_be_chosen_is_reported_once_when_it_is_first_seen()
     let mut model = Model::new_settled(3);
     let told = |model: &Model| {
         let notes = model.notes.iter();
-        notes
-            .filter(|note| note.starts_with(reasons::NO_SERVER))
-            .count()
+        notes.filter(|note| note.starts_with(reasons::NO_SERVER)).count()
     };
     model.node("c").server = None;
     model.advance(120 * SECOND);

@@ -3,9 +3,7 @@
 use super::model::{Model, SECOND};
 use super::parity::{set_probe_answer, with_probing};
 use super::provider::Mood;
-use crate::world::{
-    LabelState, NodeProbeResult, NodeReady, ObservedFloatingIp, ProviderTrouble, Step,
-};
+use crate::world::{LabelState, NodeProbeResult, NodeReady, ObservedFloatingIp, ProviderTrouble, Step};
 
 #[test]
 fn f1_a_refused_assign_leaves_the_label_where_it_is() {
@@ -28,10 +26,7 @@ fn f2_a_planned_move_waits_for_the_provider_with_the_old_gateway_at_work() {
     model.node("a").cordoned = true;
     model.provider.mood = Mood::WritesFail(ProviderTrouble::Locked);
     model.advance(600 * SECOND);
-    assert_eq!(
-        (model.provider.server, model.labeled_nodes()),
-        (Some(1), vec!["a"])
-    );
+    assert_eq!((model.provider.server, model.labeled_nodes()), (Some(1), vec!["a"]));
     assert_eq!(model.label_changes(), 0);
 }
 
@@ -46,10 +41,7 @@ fn f3_a_refused_move_is_tried_every_second_or_so() {
     let before = model.assigns();
     model.advance(600 * SECOND);
     let tried = model.assigns() - before;
-    assert!(
-        tried >= 600 / 6 / 2,
-        "at most 5 s and a read apart: {tried}"
-    );
+    assert!(tried >= 600 / 6 / 2, "at most 5 s and a read apart: {tried}");
 }
 
 #[test]
@@ -215,18 +207,9 @@ fn f15_the_dead_gateways_cilium_label_goes_too() {
     model.node("a").ready = NodeReady::Unknown;
     model.advance(100 * SECOND);
     model.assert_gateway("b", 2);
-    let order = [
-        "assign b",
-        "strip a",
-        "strip a (cilium)",
-        "label b",
-        "label b (cilium)",
-    ];
+    let order = ["assign b", "strip a", "strip a (cilium)", "label b", "label b (cilium)"];
     assert_eq!(model.step_log(), order);
-    assert_eq!(
-        model.condition_reason("LabelsConsistent"),
-        "True Consistent"
-    );
+    assert_eq!(model.condition_reason("LabelsConsistent"), "True Consistent");
 }
 
 #[test]
@@ -236,10 +219,7 @@ fn a_stale_cilium_label_of_another_node_goes_although_nothing_moves() {
     model.node("b").cilium = Some(LabelState::All);
     model.run();
     assert_eq!(model.step_log(), ["strip b (cilium)"]);
-    assert_eq!(
-        model.condition_reason("LabelsConsistent"),
-        "True Consistent"
-    );
+    assert_eq!(model.condition_reason("LabelsConsistent"), "True Consistent");
 }
 
 #[test]

@@ -81,11 +81,7 @@ fn flap_ready(model: &mut Model, ready: NodeReady) -> usize {
     for _ in 0..20 {
         let active = model.status.active_node.clone().expect("a gateway");
         for node in &mut model.nodes {
-            node.ready = if node.name == active {
-                ready
-            } else {
-                NodeReady::True
-            };
+            node.ready = if node.name == active { ready } else { NodeReady::True };
         }
         model.advance(60 * SECOND);
     }
@@ -131,10 +127,7 @@ fn the_term_waits_for_a_move_that_is_needed() {
     model.restart();
     model.node("a").terminating = true;
     model.advance(10 * SECOND);
-    assert_eq!(
-        model.step_log(),
-        ["assign b", "strip a", "label b", "claim"]
-    );
+    assert_eq!(model.step_log(), ["assign b", "strip a", "label b", "claim"]);
 }
 
 #[test]
@@ -170,10 +163,7 @@ fn after_a_lease_was_deleted_the_term_comes_before_a_move() {
     model.advance(40 * SECOND);
     assert_eq!(model.step_log(), Vec::<String>::new());
     model.advance(25 * SECOND);
-    assert_eq!(
-        model.step_log(),
-        ["claim", "assign b", "strip a", "label b"]
-    );
+    assert_eq!(model.step_log(), ["claim", "assign b", "strip a", "label b"]);
 }
 
 #[test]

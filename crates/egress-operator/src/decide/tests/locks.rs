@@ -72,13 +72,8 @@ fn locks_that_last_cost_little() {
         model.advance(600 * SECOND);
         let calls = model.assigns() + model.reads();
         assert!(calls <= 60 + 120 + 10, "{calls} with {nodes} nodes");
-        let tried = |node: &str| {
-            model.count(|step| matches!(step, Step::Assign { node: to, .. } if to == node))
-        };
-        assert!(
-            tried("b") * nodes >= model.assigns() / 2,
-            "each candidate is tried"
-        );
+        let tried = |node: &str| model.count(|step| matches!(step, Step::Assign { node: to, .. } if to == node));
+        assert!(tried("b") * nodes >= model.assigns() / 2, "each candidate is tried");
     }
 }
 
@@ -142,10 +137,7 @@ fn a_pin_to_a_locked_server_waits_with_the_gateway_at_work() {
     });
     model.provider.locks = vec![2];
     model.advance(120 * SECOND);
-    assert_eq!(
-        (model.provider.server, model.labeled_nodes()),
-        (Some(1), vec!["a"])
-    );
+    assert_eq!((model.provider.server, model.labeled_nodes()), (Some(1), vec!["a"]));
     model.provider.locks.clear();
     model.advance(15 * SECOND);
     model.assert_gateway("b", 2);

@@ -13,9 +13,8 @@ use super::provider::Provider;
 use crate::decide::{MAX_REFUSALS, decide};
 use crate::state::next_attempt;
 use crate::world::{
-    ActionState, CandidateNode, ClaimFailed, FloatingIpState, LabelState, LabelTarget,
-    MoveInProgress, NodeReady, Observed, ObservedAction, Plan, ProviderTrouble, RemainingCalls,
-    Step,
+    ActionState, CandidateNode, ClaimFailed, FloatingIpState, LabelState, LabelTarget, MoveInProgress, NodeReady,
+    Observed, ObservedAction, Plan, ProviderTrouble, RemainingCalls, Step,
 };
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -218,11 +217,7 @@ impl Model {
             Step::Read { .. } => self.read(),
             Step::WriteTerm => {
                 let claimed = self.provider.claim(self.term);
-                let times = self
-                    .floating_ip
-                    .term_failure
-                    .take()
-                    .map_or(0, |failed| failed.failures);
+                let times = self.floating_ip.term_failure.take().map_or(0, |failed| failed.failures);
                 let seen = self.floating_ip.observed.as_mut().expect("it was read");
                 match claimed {
                     Ok(()) => seen.term = self.term,
@@ -313,11 +308,7 @@ impl Model {
         self.floating_ip.trouble = trouble;
         self.floating_ip.trouble_since = self.floating_ip.trouble_since.or(Some(self.uptime));
         self.floating_ip.trouble_at = failed.then_some(self.uptime);
-        self.floating_ip.troubles = if failed {
-            self.floating_ip.troubles + 1
-        } else {
-            0
-        };
+        self.floating_ip.troubles = if failed { self.floating_ip.troubles + 1 } else { 0 };
         if !failed {
             self.floating_ip.trouble_since = None;
         }

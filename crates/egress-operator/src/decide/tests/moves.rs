@@ -57,10 +57,7 @@ fn every_stage_of_a_move_is_timed() {
     assert_eq!(decide, DurationString::from_secs(300));
     assert_eq!(total.0, decide.0 + accept.0 + assign.0 + label.0);
     assert!(assign.0 >= 3 * SECOND && assign.0 < 4 * SECOND, "{assign}");
-    assert_eq!(
-        unlabelled.0, model.latency,
-        "strip and label are consecutive"
-    );
+    assert_eq!(unlabelled.0, model.latency, "strip and label are consecutive");
     assert!(!last.overdue);
 }
 
@@ -137,11 +134,7 @@ fn a_gateway_that_recovers_does_not_call_back_an_accepted_assign() {
     assert!(model.provider.is_busy());
     model.node("a").cordoned = false;
     model.run();
-    let to = model
-        .status
-        .moving
-        .as_ref()
-        .map(|moving| moving.to.as_str());
+    let to = model.status.moving.as_ref().map(|moving| moving.to.as_str());
     assert_eq!(to, Some("b"), "the floating IP is moving there");
     model.advance(5 * SECOND);
     model.assert_gateway("b", 2);
@@ -182,10 +175,7 @@ fn a_candidate_that_dies_on_the_way_is_replaced_by_the_next() {
     model.advance(10 * SECOND);
     model.assert_gateway("c", 3);
     let last = model.status.last_move.as_ref().expect("a move");
-    assert_eq!(
-        (last.from.as_deref(), last.cause),
-        (Some("a"), MoveCause::NodeCordoned)
-    );
+    assert_eq!((last.from.as_deref(), last.cause), (Some("a"), MoveCause::NodeCordoned));
     assert!(last.stages.total.is_some_and(|total| total.0 > 20 * SECOND));
 }
 

@@ -207,10 +207,7 @@ fn the_label_stays_on_the_holder_when_the_provider_fails() {
     model.provider.failing = 2;
     model.node("a").cordoned = true;
     model.advance(2 * SECOND);
-    assert_eq!(
-        (model.provider.server, model.labeled_nodes()),
-        (Some(1), vec!["a"])
-    );
+    assert_eq!((model.provider.server, model.labeled_nodes()), (Some(1), vec!["a"]));
     model.advance(20 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!(model.assigns(), 3);

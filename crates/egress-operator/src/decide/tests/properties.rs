@@ -25,14 +25,8 @@ fn any_node(name: &'static str, server: i64) -> impl Strategy<Value = CandidateN
     ];
     let probe = proptest::option::of((0u32..3, any::<bool>()));
     let flags = proptest::collection::vec(proptest::bool::weighted(0.2), 5);
-    (
-        labels(),
-        proptest::option::of(labels()),
-        ready,
-        probe,
-        flags,
-    )
-        .prop_map(move |(labels, cilium, ready, probe, flags)| CandidateNode {
+    (labels(), proptest::option::of(labels()), ready, probe, flags).prop_map(
+        move |(labels, cilium, ready, probe, flags)| CandidateNode {
             labels,
             cilium,
             ready,
@@ -43,7 +37,8 @@ fn any_node(name: &'static str, server: i64) -> impl Strategy<Value = CandidateN
             server: (!flags[4]).then_some(server),
             probe_result: probe.map(|(failures, disputed)| NodeProbeResult { failures, disputed }),
             ..node(name, server)
-        })
+        },
+    )
 }
 
 fn any_mood() -> impl Strategy<Value = Mood> {

@@ -32,11 +32,7 @@ fn a_day_costs_at_most_one_read_a_resync() {
             model.log.clear();
             model.advance(3_600 * SECOND);
             assert!(model.reads() <= most, "{} at {resync} s", model.reads());
-            assert!(
-                model.reads() >= most * 9 / 10,
-                "{} at {resync} s",
-                model.reads()
-            );
+            assert!(model.reads() >= most * 9 / 10, "{} at {resync} s", model.reads());
         }
     }
 }

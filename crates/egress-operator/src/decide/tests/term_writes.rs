@@ -140,11 +140,7 @@ fn a_read_that_fails_too_is_not_put_off_either() {
     model.provider.mood = Mood::Failing(ProviderTrouble::Unreachable("down".to_owned()));
     model.advance(3_600 * SECOND);
     assert!((100..=121).contains(&model.reads()), "{}", model.reads());
-    assert!(
-        count_term_writes(&model) <= 12,
-        "{}",
-        count_term_writes(&model)
-    );
+    assert!(count_term_writes(&model) <= 12, "{}", count_term_writes(&model));
 }
 
 #[test]

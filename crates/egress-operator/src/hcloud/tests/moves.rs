@@ -1,7 +1,7 @@
 //! Results of an Assign, and what the cache holds afterwards.
 
 use aplomb_api::egress::labels;
-use aplomb_fake_services::hetzner::SameServer;
+use aplomb_fake_services::hcloud::SameServer;
 use tokio::time::sleep;
 
 use super::*;
@@ -34,15 +34,9 @@ async fn after_a_move_what_was_seen_before_counts_no_more() {
         "on its way"
     );
     sleep(Duration::from_secs(2)).await;
-    let state = bench
-        .account
-        .poll_action(action.id, deadline(), &bench.fence)
-        .await;
+    let state = bench.account.poll_action(action.id, deadline(), &bench.fence).await;
     assert_eq!(state, Ok(ActionState::Success));
-    assert_eq!(
-        bench.read_routine(0, 30).await.expect("seen").server,
-        Some(2)
-    );
+    assert_eq!(bench.read_routine(0, 30).await.expect("seen").server, Some(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,10 +47,7 @@ async fn a_lost_reply_is_unanswered_and_the_next_refresh_reads() {
     let lost = bench.assign().await.expect_err("lost");
     assert!(matches!(lost, ProviderTrouble::Unreachable(_)), "{lost:?}");
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(
-        bench.read_routine(0, 30).await.expect("seen").server,
-        Some(2)
-    );
+    assert_eq!(bench.read_routine(0, 30).await.expect("seen").server, Some(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,16 +72,10 @@ async fn one_that_is_there_already_is_a_success() {
 #[tokio::test(start_paused = true)]
 async fn each_refusal_is_the_trouble_it_stands_for() {
     for (fault, trouble) in [
-        (
-            json!({"code": "rate_limit_exceeded"}),
-            ProviderTrouble::Throttled,
-        ),
+        (json!({"code": "rate_limit_exceeded"}), ProviderTrouble::Throttled),
         (json!({"code": "locked"}), ProviderTrouble::Locked),
         (json!({"code": "conflict"}), ProviderTrouble::Locked),
-        (
-            json!({"code": "token_readonly"}),
-            ProviderTrouble::Unauthorized,
-        ),
+        (json!({"code": "token_readonly"}), ProviderTrouble::Unauthorized),
         (json!({"code": "not_found"}), ProviderTrouble::NotFound),
         (
             json!({"code": "protected"}),
@@ -102,10 +87,7 @@ async fn each_refusal_is_the_trouble_it_stands_for() {
         assert_eq!(bench.assign().await.expect_err("refused"), trouble);
     }
     let bench = Bench::new(1, |_| {});
-    let action = bench
-        .account
-        .poll_action(999, deadline(), &bench.fence)
-        .await;
+    let action = bench.account.poll_action(999, deadline(), &bench.fence).await;
     assert_eq!(action, Err(ProviderTrouble::NotFound));
     let nowhere = bench.account.assign(10, 99, deadline(), &bench.fence).await;
     let server = ProviderTrouble::Refused("server_not_found".to_owned());
@@ -121,10 +103,7 @@ async fn each_refusal_is_the_trouble_it_stands_for() {
 async fn without_the_lease_nothing_is_sent() {
     let bench = Bench::new(1, |_| {});
     bench.fence.revoke();
-    assert!(matches!(
-        bench.assign().await,
-        Err(ProviderTrouble::Unreachable(_))
-    ));
+    assert!(matches!(bench.assign().await, Err(ProviderTrouble::Unreachable(_))));
     assert!(bench.read_routine(0, 30).await.is_err());
     assert_eq!(bench.count(), 0);
 }
@@ -137,33 +116,16 @@ async fn a_term_is_written_beside_the_labels_that_are_there() {
     bench.hetzner.change(change(state)).expect("it fits");
     let seen = bench.read_routine(0, 30).await.expect("seen");
     assert_eq!(seen.term, 0);
-    let claimed = bench
-        .account
-        .write_term(&seen, 7, deadline(), &bench.fence)
-        .await;
+    let claimed = bench.account.write_term(&seen, 7, deadline(), &bench.fence).await;
     assert_eq!(claimed, Ok(()));
     let has = &bench.hetzner.state().floating_ips[0].labels;
-    assert_eq!(
-        (has[labels::TERM].as_str(), has["team"].as_str()),
-        ("7", "web")
-    );
+    assert_eq!((has[labels::TERM].as_str(), has["team"].as_str()), ("7", "web"));
     let before = bench.count();
     assert_eq!(bench.read_routine(0, 30).await.expect("seen").term, 7);
-    assert_eq!(
-        bench.count(),
-        before,
-        "the response to the write counts as a read"
-    );
+    assert_eq!(bench.count(), before, "the response to the write counts as a read");
     let unread = Bench::new(1, |_| {});
-    let claimed = unread
-        .account
-        .write_term(&seen, 8, deadline(), &unread.fence)
-        .await;
-    assert_eq!(
-        claimed,
-        Ok(()),
-        "a floating IP that was never read is read first"
-    );
+    let claimed = unread.account.write_term(&seen, 8, deadline(), &unread.fence).await;
+    assert_eq!(claimed, Ok(()), "a floating IP that was never read is read first");
 }
 
 #[tokio::test(start_paused = true)]

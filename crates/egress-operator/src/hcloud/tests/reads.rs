@@ -18,10 +18,7 @@ async fn run_hours(resyncs: &[u64]) -> usize {
             sleep(Duration::from_millis(rng.u64(..resync * 1000))).await;
             while Instant::now() < end {
                 bench.read_routine(at, *resync).await.expect("seen");
-                sleep(Duration::from_millis(
-                    resync * 1000 + rng.u64(..resync * 50),
-                ))
-                .await;
+                sleep(Duration::from_millis(resync * 1000 + rng.u64(..resync * 50))).await;
             }
         }
     });
@@ -41,10 +38,7 @@ async fn ten_objects_on_one_token_cost_one_read_per_resync() {
     assert!(run_hours(&[30; 10]).await <= 120);
     assert!(run_hours(&[60; 10]).await <= 60);
     let mixed = run_hours(&[60, 60, 60, 30, 60, 90, 120, 60, 600, 60]).await;
-    assert!(
-        (80..=120).contains(&mixed),
-        "the shortest interval counts: {mixed}"
-    );
+    assert!((80..=120).contains(&mixed), "the shortest interval counts: {mixed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,17 +58,10 @@ async fn one_is_found_by_name_once_and_read_by_id_then() {
     let bench = Bench::new(1, |_| {});
     for _ in 0..3 {
         let seen = bench.read_routine(0, 30).await.expect("seen");
-        assert_eq!(
-            (seen.id, seen.server, seen.at),
-            (10, Some(1), bench.clouds.uptime())
-        );
+        assert_eq!((seen.id, seen.server, seen.at), (10, Some(1), bench.clouds.uptime()));
         sleep(Duration::from_secs(30)).await;
     }
-    let paths: Vec<_> = bench
-        .requests(0)
-        .into_iter()
-        .map(|entry| entry.path)
-        .collect();
+    let paths: Vec<_> = bench.requests(0).into_iter().map(|entry| entry.path).collect();
     let by_id = "/v1/floating_ips/10";
     assert_eq!(paths, ["/v1/floating_ips", by_id, by_id]);
 }
@@ -98,16 +85,10 @@ async fn all_pages_are_read_and_then_only_what_is_needed() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_floating_ip_is_reported_and_found_when_created() {
     let bench = Bench::new(1, |_| {});
-    assert_eq!(
-        bench.read_routine(5, 30).await,
-        Err(ProviderTrouble::NotFound)
-    );
+    assert_eq!(bench.read_routine(5, 30).await, Err(ProviderTrouble::NotFound));
     bench.read_routine(0, 30).await.expect("seen");
     let before = bench.count();
-    assert_eq!(
-        bench.read_routine(5, 30).await,
-        Err(ProviderTrouble::NotFound)
-    );
+    assert_eq!(bench.read_routine(5, 30).await, Err(ProviderTrouble::NotFound));
     assert_eq!(bench.count(), before, "known until the next resync");
     let both = json!({"floating_ips": [
         {"id": 10, "name": "ip-0", "ip": "198.51.100.0", "server": 1},
@@ -147,10 +128,7 @@ async fn a_failure_is_cached_for_routine_reads() {
     let before = bench.count();
     for at in 0..10 {
         let failed = bench.read_routine(at, 30).await.expect_err("it is down");
-        assert!(
-            matches!(failed, ProviderTrouble::Unreachable(_)),
-            "{failed:?}"
-        );
+        assert!(matches!(failed, ProviderTrouble::Unreachable(_)), "{failed:?}");
     }
     assert_eq!(bench.count() - before, 1);
     assert!(bench.read_with(0, 0, true).await.is_err());
@@ -176,8 +154,7 @@ async fn a_read_that_is_refused_does_not_answer() {
         let fault = serde_json::from_value(fault).expect("a fault");
         bench.hetzner.fault(fault);
         let seen = bench.read_with(0, 0, true).await;
-        let refused =
-            matches!(&seen, Err(ProviderTrouble::Unreachable(why)) if why.contains("read refused"));
+        let refused = matches!(&seen, Err(ProviderTrouble::Unreachable(why)) if why.contains("read refused"));
         assert!(refused, "{code}: {seen:?}");
         bench.hetzner.clear_faults(None);
     }

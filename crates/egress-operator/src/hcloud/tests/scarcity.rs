@@ -15,19 +15,13 @@ async fn reads_that_can_wait_leave_what_a_move_needs() {
         .read_routine(0, 30)
         .await
         .expect("one call more than the reserve was left");
-    assert_eq!(
-        bench.account.remaining().map(|seen| seen.remaining),
-        Some(30)
-    );
+    assert_eq!(bench.account.remaining().map(|seen| seen.remaining), Some(30));
     let sent = bench.count();
     let begin = bench.clouds.uptime();
     for _ in 0..29 {
         sleep(Duration::from_secs(30)).await;
         bench.set_remaining(5);
-        assert_eq!(
-            bench.read_routine(0, 30).await,
-            Err(ProviderTrouble::Throttled)
-        );
+        assert_eq!(bench.read_routine(0, 30).await, Err(ProviderTrouble::Throttled));
     }
     assert_eq!(bench.count(), sent, "nothing was sent");
     assert_eq!(
@@ -36,10 +30,7 @@ async fn reads_that_can_wait_leave_what_a_move_needs() {
     );
     let again = bench.account.next_read_at().expect("not yet");
     assert_eq!(again, begin + Duration::from_secs(900));
-    assert!(
-        bench.read_with(0, 0, true).await.is_ok(),
-        "a move may use the reserve"
-    );
+    assert!(bench.read_with(0, 0, true).await.is_ok(), "a move may use the reserve");
     sleep(Duration::from_secs(900)).await;
     assert!(
         bench.read_routine(0, 30).await.is_ok(),
@@ -67,13 +58,7 @@ async fn what_others_spend_between_two_reads_is_taken_into_account() {
     }
     assert!(last > 30, "it was not measured but forecast: {last}");
     assert!(left <= 40, "and not too early: {left}");
-    assert!(
-        bench
-            .hetzner
-            .requests()
-            .iter()
-            .all(|entry| entry.remaining >= 30)
-    );
+    assert!(bench.hetzner.requests().iter().all(|entry| entry.remaining >= 30));
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,24 +75,14 @@ async fn an_empty_bucket_is_called_once_a_tick() {
         sleep(bench.account.retry_delay()).await;
     }
     let tries = bench.requests(sent);
-    assert!(
-        (75..=121).contains(&tries.len()),
-        "{} in 120 s",
-        tries.len()
-    );
+    assert!((75..=121).contains(&tries.len()), "{} in 120 s", tries.len());
     assert!(tries.iter().all(|entry| entry.status == Some(429)));
     for pair in tries.windows(2) {
         let gap = pair[1].time.duration_since(pair[0].time).as_secs_f64();
         assert!((1.0..1.6).contains(&gap), "{gap} s");
     }
     sleep(Duration::from_secs(5)).await;
-    assert!(
-        bench
-            .account
-            .assign(10, 2, deadline(), &bench.fence)
-            .await
-            .is_ok()
-    );
+    assert!(bench.account.assign(10, 2, deadline(), &bench.fence).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,11 +117,5 @@ async fn a_limit_that_is_smaller_than_the_reserve_still_allows_reads() {
     let sent = bench.requests(0);
     assert!((15..=20).contains(&sent.len()), "{} looks", sent.len());
     assert!(sent.iter().all(|entry| entry.status == Some(200)));
-    assert!(
-        bench
-            .account
-            .assign(10, 2, deadline(), &bench.fence)
-            .await
-            .is_ok()
-    );
+    assert!(bench.account.assign(10, 2, deadline(), &bench.fence).await.is_ok());
 }

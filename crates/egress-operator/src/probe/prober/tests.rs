@@ -25,12 +25,7 @@ impl Fake {
 }
 
 impl NodeProbe for Fake {
-    fn dial<'a>(
-        &'a self,
-        addresses: &'a [IpAddr],
-        _: u16,
-        _: Duration,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    fn dial<'a>(&'a self, addresses: &'a [IpAddr], _: u16, _: Duration) -> BoxFuture<'a, Result<(), String>> {
         self.dial_count.fetch_add(1, Ordering::Relaxed);
         let after = self.slow.lock().unwrap().get(&addresses[0]).copied();
         Box::pin(async move {
@@ -67,14 +62,9 @@ fn key() -> ObjectKey {
     ObjectKey::new(None, "office")
 }
 
-async fn probe_round<const N: usize>(
-    prober: &NodeProber,
-    numbers: [u8; N],
-) -> BTreeMap<String, u32> {
+async fn probe_round<const N: usize>(prober: &NodeProber, numbers: [u8; N]) -> BTreeMap<String, u32> {
     let now = Instant::now();
-    prober
-        .probe_due(&key(), &nodes(numbers), &settings(), now)
-        .await
+    prober.probe_due(&key(), &nodes(numbers), &settings(), now).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,11 +166,7 @@ async fn the_next_probe_is_due_an_interval_after_the_last_began() {
     let prober = NodeProber::new(Arc::new(fake));
     probe_round(&prober, [1]).await;
     let left = prober.next_due(&key(), &settings(), Instant::now());
-    assert_eq!(
-        left,
-        Some(Duration::from_secs(3)),
-        "2 s passed during the probe"
-    );
+    assert_eq!(left, Some(Duration::from_secs(3)), "2 s passed during the probe");
 }
 
 #[tokio::test(start_paused = true)]

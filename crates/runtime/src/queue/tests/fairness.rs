@@ -15,10 +15,7 @@ prop_compose! {
 /// For each step: how many keys each lane gets, and how long until the next dispatch.
 fn load() -> impl Strategy<Value = Vec<([u8; 4], u64)>> {
     // Up to ten pushed for each one taken, in all lanes together or in one alone.
-    let burst = prop_oneof![
-        prop::array::uniform4(0_u8..4),
-        prop::array::uniform4(0_u8..=1)
-    ];
+    let burst = prop_oneof![prop::array::uniform4(0_u8..4), prop::array::uniform4(0_u8..=1)];
     prop::collection::vec((burst, 0_u64..40), 1..250)
 }
 
@@ -45,8 +42,7 @@ impl Loaded {
     fn push(&mut self, lane: usize) {
         let key = (lane, self.pushed[lane]);
         self.pushed[lane] += 1;
-        self.queue
-            .push(&key, Lane::ALL[lane], RunReason::Changed, self.now);
+        self.queue.push(&key, Lane::ALL[lane], RunReason::Changed, self.now);
     }
 
     /// Takes one key, and returns its lane. Also checks the order inside a lane.

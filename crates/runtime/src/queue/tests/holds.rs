@@ -14,11 +14,7 @@ fn waiting(hold: WaitPolicy) -> FairQueue<&'static str> {
 
 #[test]
 fn a_waiting_key_runs_when_it_is_due() {
-    for hold in [
-        WaitPolicy::AnyEvent,
-        WaitPolicy::OneEvent,
-        WaitPolicy::NoEvent,
-    ] {
+    for hold in [WaitPolicy::AnyEvent, WaitPolicy::OneEvent, WaitPolicy::NoEvent] {
         let mut queue = waiting(hold);
         assert!(queue.pop(at(99)).is_none());
         assert_eq!(queue.next_due(at(99)), Some(at(100)));
@@ -66,10 +62,7 @@ fn one_event_runs_the_key_and_others_wait_until_due() {
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(30));
     assert!(queue.pop(at(99)).is_none());
     let due = run(&mut queue, at(100));
-    assert_eq!(
-        (due.by, due.lane, due.waited),
-        (RunCause::Due, Lane::Edit, at(70))
-    );
+    assert_eq!((due.by, due.lane, due.waited), (RunCause::Due, Lane::Edit, at(70)));
     assert_eq!(due.reasons.to_string(), "Changed,Retry(Unavailable)");
 
     queue.complete(due.ticket, retry(at(300), WaitPolicy::OneEvent), at(110));
@@ -102,18 +95,9 @@ fn no_event_keeps_events_until_due() {
 
 #[test]
 fn a_release_ends_any_wait() {
-    for hold in [
-        WaitPolicy::AnyEvent,
-        WaitPolicy::OneEvent,
-        WaitPolicy::NoEvent,
-    ] {
+    for hold in [WaitPolicy::AnyEvent, WaitPolicy::OneEvent, WaitPolicy::NoEvent] {
         let mut queue = waiting(hold);
-        queue.release(
-            &"a",
-            Lane::Edit,
-            RunReason::Retry(ErrorClass::Conflict),
-            at(10),
-        );
+        queue.release(&"a", Lane::Edit, RunReason::Retry(ErrorClass::Conflict), at(10));
         let released = run(&mut queue, at(10));
         assert_eq!(released.by, RunCause::Due);
         queue.complete(released.ticket, NextRun::Keep, at(11));
@@ -126,12 +110,7 @@ fn a_release_during_the_run_is_not_lost() {
     let mut queue = queue();
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
-    queue.release(
-        &"a",
-        Lane::Edit,
-        RunReason::Retry(ErrorClass::Conflict),
-        at(1),
-    );
+    queue.release(&"a", Lane::Edit, RunReason::Retry(ErrorClass::Conflict), at(1));
     queue.complete(first.ticket, retry(at(1_000), WaitPolicy::NoEvent), at(2));
     assert_eq!(run(&mut queue, at(2)).by, RunCause::Due);
 }
@@ -161,10 +140,7 @@ fn what_becomes_due_while_an_event_has_it_in_line_is_served_by_the_same_run() {
     let mut queue = waiting(WaitPolicy::AnyEvent);
     queue.push(&"a", Lane::Resync, RunReason::Resync, at(90));
     let both = run(&mut queue, at(110));
-    assert_eq!(
-        (both.by, both.lane, both.waited),
-        (RunCause::Due, Lane::Retry, at(20))
-    );
+    assert_eq!((both.by, both.lane, both.waited), (RunCause::Due, Lane::Retry, at(20)));
     queue.complete(both.ticket, NextRun::Idle, at(120));
     assert!(queue.pop(at(500)).is_none());
 }

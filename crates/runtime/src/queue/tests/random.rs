@@ -75,8 +75,7 @@ impl Model {
         let now = self.now;
         match *step {
             Step::Push(key, lane) => {
-                self.queue()
-                    .push(&key, Lane::ALL[lane], RunReason::Changed, now);
+                self.queue().push(&key, Lane::ALL[lane], RunReason::Changed, now);
                 self.events.entry(key).or_insert(now);
             }
             Step::Release(key, lane) => self.release(key, Lane::ALL[lane]),
@@ -117,16 +116,9 @@ impl Model {
         prop_assert!(!self.running.contains_key(&run.key), "it runs already");
         let event = self.events.remove(&run.key);
         let due = self.due.get(&run.key).copied().filter(|due| *due <= now);
-        prop_assert!(
-            event.is_some() || due.is_some(),
-            "the key had nothing pending"
-        );
+        prop_assert!(event.is_some() || due.is_some(), "the key had nothing pending");
         let since = event.into_iter().chain(due).min();
-        prop_assert_eq!(
-            run.waited,
-            now - since.unwrap_or(now),
-            "since the first unserved event"
-        );
+        prop_assert_eq!(run.waited, now - since.unwrap_or(now), "since the first unserved event");
         if due.is_some() {
             prop_assert_eq!(run.by, RunCause::Due);
             self.due.remove(&run.key);

@@ -9,9 +9,7 @@ fn keys_of_a_lane_come_out_in_the_order_they_went_in() {
         queue.push(&key, Lane::Input, RunReason::Input("Pod"), at(0));
     }
     queue.push(&"a", Lane::Input, RunReason::Input("Node"), at(1));
-    let order: Vec<_> = std::iter::from_fn(|| queue.pop(at(2)))
-        .map(|it| it.key)
-        .collect();
+    let order: Vec<_> = std::iter::from_fn(|| queue.pop(at(2))).map(|it| it.key).collect();
     assert_eq!(order, ["a", "b", "c"]);
 }
 
@@ -80,10 +78,7 @@ fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() 
     };
     let slots: Vec<_> = (100..200).map(again).map(|ticket| ticket.slot).collect();
     assert!(slots.contains(&first.slot));
-    assert!(
-        slots.iter().filter(|slot| **slot >= 100).count() < 10,
-        "few are new"
-    );
+    assert!(slots.iter().filter(|slot| **slot >= 100).count() < 10, "few are new");
     assert!(!queue.complete(first, NextRun::Idle, at(3)));
     assert_eq!(queue.running(), 100);
 }
@@ -125,10 +120,7 @@ fn recreated_object_starts_fresh_after_the_old_run() {
     let second = run(&mut queue, at(2));
     assert_eq!(second.reasons.to_string(), "Created");
     queue.complete(second.ticket, NextRun::Keep, at(3));
-    assert!(
-        queue.is_empty(),
-        "a new object does not inherit the old timer"
-    );
+    assert!(queue.is_empty(), "a new object does not inherit the old timer");
 }
 
 #[test]
@@ -144,9 +136,7 @@ fn a_restart_is_paced_and_an_edit_meanwhile_is_not() {
     queue.push(&9_999, Lane::Edit, RunReason::Changed, at(1));
     assert_eq!(queue.pop(at(1)).map(|it| it.key), Some(9_999));
     assert!(queue.pop(at(1)).is_none());
-    let in_a_second = (1..=1_000)
-        .filter(|ms| queue.pop(at(*ms)).is_some())
-        .count();
+    let in_a_second = (1..=1_000).filter(|ms| queue.pop(at(*ms)).is_some()).count();
     assert_eq!(in_a_second, 100);
 }
 
@@ -175,19 +165,10 @@ fn a_snapshot_shows_what_is_where() {
 
     let shown = queue.snapshot(10, at(50));
     assert_eq!(shown.running.len(), 1);
-    assert_eq!(
-        (shown.running[0].key, shown.running[0].running),
-        ("runs", at(50))
-    );
+    assert_eq!((shown.running[0].key, shown.running[0].running), ("runs", at(50)));
     assert_eq!(shown.queued.len(), 1);
-    assert_eq!(
-        (shown.queued[0].key, shown.queued[0].lane),
-        ("queued", Lane::Edit)
-    );
-    assert_eq!(
-        (shown.waiting[0].key, shown.waiting[0].remaining),
-        ("waits", at(40))
-    );
+    assert_eq!((shown.queued[0].key, shown.queued[0].lane), ("queued", Lane::Edit));
+    assert_eq!((shown.waiting[0].key, shown.waiting[0].remaining), ("waits", at(40)));
     assert_eq!(shown.waiting[0].kept.to_string(), "Input(Pod)");
     assert!(queue.snapshot(0, at(50)).queued.is_empty());
 }

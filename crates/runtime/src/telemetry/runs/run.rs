@@ -34,9 +34,7 @@ impl TelemetryEvent for WorkersSet<'_> {
             .get_or_create(&controller_labels(self.controller))
             .set(limit);
         // Present from the beginning, so that a rate over it has a first value.
-        runs.errors
-            .get_or_create(&controller_labels(self.controller))
-            .inc_by(0);
+        runs.errors.get_or_create(&controller_labels(self.controller)).inc_by(0);
         info!(
             controller = self.controller,
             workers = self.concurrency,
@@ -184,9 +182,7 @@ impl RunEnded<'_> {
     fn count(&self, runs: &ReconcileMetrics) {
         let of = controller_labels(self.controller);
         runs.active.get_or_create(&of).dec();
-        runs.time
-            .get_or_create(&of)
-            .observe(self.took.as_secs_f64());
+        runs.time.get_or_create(&of).observe(self.took.as_secs_f64());
         let result = self.outcome.result();
         if result == "error" {
             runs.errors.get_or_create(&of).inc();
@@ -201,9 +197,7 @@ impl RunEnded<'_> {
             class,
         };
         runs.outcomes.get_or_create(&by_class).inc();
-        runs.total
-            .get_or_create(&RunResultLabels { controller, result })
-            .inc();
+        runs.total.get_or_create(&RunResultLabels { controller, result }).inc();
     }
 
     fn is_quiet(&self, error: &Error) -> bool {
@@ -290,10 +284,7 @@ mod tests {
     }
 
     fn assert_line(text: &str, line: &str) {
-        assert!(
-            text.lines().any(|found| found == line),
-            "{line} is missing in\n{text}"
-        );
+        assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
     }
 
     #[test]
@@ -303,10 +294,7 @@ mod tests {
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="success"} 1"#,
         );
-        assert_line(
-            &text,
-            r#"controller_runtime_active_workers{controller="demo"} 0"#,
-        );
+        assert_line(&text, r#"controller_runtime_active_workers{controller="demo"} 0"#);
         assert_line(
             &text,
             r#"controller_runtime_reconcile_time_seconds_bucket{le="0.05",controller="demo"} 1"#,
@@ -319,10 +307,7 @@ mod tests {
 
     #[test]
     fn a_conflict_is_a_requeue_and_no_error() {
-        let text = ended(RunOutcome::Failed(&Error::new(
-            ErrorClass::Conflict,
-            "lost",
-        )));
+        let text = ended(RunOutcome::Failed(&Error::new(ErrorClass::Conflict, "lost")));
         assert_line(
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="requeue"} 1"#,

@@ -7,7 +7,7 @@ use aplomb::Cache;
 use aplomb::watch::ReflectorTiming;
 use aplomb_apiserver::call::Verb;
 use aplomb_simulation::faults::{Fault, Match, Rule, Sampler, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
@@ -42,11 +42,7 @@ async fn busy_minute(cluster: &Cluster) {
     for round in 0..20u64 {
         let name = format!("map-{}", round % 6);
         if round % 6 == 5 || round == 8 {
-            drop(
-                maps(cluster)
-                    .delete("map-1", &DeleteParams::default())
-                    .await,
-            );
+            drop(maps(cluster).delete("map-1", &DeleteParams::default()).await);
         }
         if maps(cluster).get_opt(&name).await.unwrap().is_some() {
             touch(cluster, &name, round).await;
@@ -86,10 +82,7 @@ fn every_way_a_watch_can_die_ends_with_the_same_cache() {
             sleep(60 * SECOND).await;
             let [server, cache] = compare(&cluster, &setup.cache()).await;
             assert_eq!(server, cache, "{name}");
-            let there: Vec<String> = server
-                .keys()
-                .map(|name| format!("default/{name}"))
-                .collect();
+            let there: Vec<String> = server.keys().map(|name| format!("default/{name}")).collect();
             assert_eq!(replayed(&setup.event_lines()), there, "{name}");
             assert!(setup.cache().freshness().is_fresh(), "{name}");
         });
@@ -99,7 +92,7 @@ fn every_way_a_watch_can_die_ends_with_the_same_cache() {
 #[test]
 fn bad_days_end_with_the_same_cache() {
     for seed in 0..12 {
-        let world = World::new(seed).interpose(aplomb_virtual_time::install);
+        let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
         world.run(move |cluster| async move {
             let faults = cluster.faults("operator");
             faults.sample(Sampler::bad_day(seed, 0.3));
@@ -111,10 +104,7 @@ fn bad_days_end_with_the_same_cache() {
             sleep(120 * SECOND).await;
             let [server, cache] = compare(&cluster, &setup.cache()).await;
             assert_eq!(server, cache, "seed {seed}");
-            let there: Vec<String> = server
-                .keys()
-                .map(|name| format!("default/{name}"))
-                .collect();
+            let there: Vec<String> = server.keys().map(|name| format!("default/{name}")).collect();
             assert_eq!(replayed(&setup.event_lines()), there, "seed {seed}");
         });
     }

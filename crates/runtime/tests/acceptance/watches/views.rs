@@ -25,11 +25,7 @@ fn equal_watches_share_one_informer() {
             again.index("none", |_| Vec::new());
             drop(hub.informer::<MetadataOnly<ConfigMap>>(in_default()));
         });
-        setup
-            .hub
-            .wait_until_synced(setup.begin + SECOND)
-            .await
-            .unwrap();
+        setup.hub.wait_until_synced(setup.begin + SECOND).await.unwrap();
         assert_eq!(setup.hub.states().len(), 2, "another view is another watch");
     });
     let lists = |line: &&String| line.contains("GET") && line.contains("configmaps");
@@ -40,10 +36,7 @@ fn equal_watches_share_one_informer() {
         .filter(|line| !line.contains("watch"))
         .collect();
     assert_eq!(
-        lists
-            .iter()
-            .filter(|line| line.contains("limit=500"))
-            .count(),
+        lists.iter().filter(|line| line.contains("limit=500")).count(),
         2,
         "{lists:?}"
     );
@@ -55,15 +48,10 @@ fn a_view_of_metadata_follows_like_any_other() {
         let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
         let watch = hub.informer::<MetadataOnly<ConfigMap, BTreeMap<String, String>>>(in_default());
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + SECOND)
-            .await
-            .unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
         let map = json!({ "metadata": { "name": "a", "labels": { "x": "y" } } });
         let map = serde_json::from_value(map).unwrap();
-        maps(&cluster)
-            .create(&PostParams::default(), &map)
-            .await
-            .unwrap();
+        maps(&cluster).create(&PostParams::default(), &map).await.unwrap();
         sleep(SECOND).await;
         let seen = watch.cache().get(&key("a")).expect("the object is cached");
         assert_eq!(seen.metadata.labels["x"], "y");
@@ -96,28 +84,16 @@ fn undecodable_object_is_reported_and_does_not_stop_the_watch() {
         let log = told.clone();
         watch.listen(move |event| log.lock().unwrap().push(format!("{event:?}")));
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + SECOND)
-            .await
-            .unwrap();
-        let why = watch
-            .cache()
-            .unreadable(&key("a"))
-            .expect("the object does not fit");
+        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
+        let why = watch.cache().unreadable(&key("a")).expect("the object does not fit");
         assert!(!why.contains("12345"), "{why}");
         create(&cluster, "b").await;
         touch(&cluster, "a", 7).await;
         sleep(SECOND).await;
-        let expected = [
-            "Unreadable(default/a)",
-            "Added(default/b)",
-            "Added(default/a)",
-        ];
+        let expected = ["Unreadable(default/a)", "Added(default/b)", "Added(default/a)"];
         let told = told.lock().unwrap();
         let about = |line: &&String| !line.contains("kube-root-ca");
-        assert_eq!(
-            told.iter().filter(about).cloned().collect::<Vec<_>>(),
-            expected
-        );
+        assert_eq!(told.iter().filter(about).cloned().collect::<Vec<_>>(), expected);
         assert_eq!(watch.cache().get(&key("a")).unwrap().data["n"], '7');
     });
 }
@@ -179,14 +155,9 @@ fn a_list_that_is_null_is_an_empty_one() {
         let written = send(&cluster, "POST", ROLES, &role).await;
         assert!(written.contains("\"rules\":null"), "{written}");
         let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
-        let (slices, roles) = (
-            hub.informer::<Slice>(in_default()),
-            hub.informer::<Rules>(in_default()),
-        );
+        let (slices, roles) = (hub.informer::<Slice>(in_default()), hub.informer::<Rules>(in_default()));
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + SECOND)
-            .await
-            .unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
         let endpoints = json!([{ "addresses": ["192.0.2.1"] }]);
         send(&cluster, "POST", SLICES, &slice("after", endpoints)).await;
         sleep(SECOND).await;

@@ -108,8 +108,7 @@ impl TableInputs {
     pub(super) fn tunnel(mut self, tunnel: &Tunnel) -> Self {
         let key = |name: &str| ObjectKey::new(Some(&tunnel.namespace), name);
         self.proxies.insert(key(&tunnel.name), tunnel.uid.clone());
-        self.connectors
-            .insert(key("laptop"), registered_connector("session-1"));
+        self.connectors.insert(key("laptop"), registered_connector("session-1"));
         self.slices.insert(key(&tunnel.name), read(tunnel.slice()));
         self.gateway(tunnel.gateway()).route(tunnel.route())
     }
@@ -128,13 +127,7 @@ impl TableInputs {
         self.claim_at(hostname, namespace, uid, "2026-01-01T00:00:00Z")
     }
 
-    pub(super) fn claim_at(
-        mut self,
-        hostname: &str,
-        namespace: &str,
-        uid: &str,
-        created: &str,
-    ) -> Self {
+    pub(super) fn claim_at(mut self, hostname: &str, namespace: &str, uid: &str, created: &str) -> Self {
         let claimant = Claimant {
             namespace: namespace.to_owned(),
             name: "x".to_owned(),
@@ -163,12 +156,7 @@ pub(super) fn registered_connector(session: &str) -> ConnectorInfo {
 }
 
 /// A Gateway without an HTTPProxy, and its route to a Connector.
-pub(super) fn unowned_gateway(
-    namespace: &str,
-    name: &str,
-    created: &str,
-    hostname: &str,
-) -> (Value, Value) {
+pub(super) fn unowned_gateway(namespace: &str, name: &str, created: &str, hostname: &str) -> (Value, Value) {
     let meta = json!({
         "namespace": namespace, "name": name, "uid": format!("{namespace}-{name}"),
         "resourceVersion": "9", "creationTimestamp": created, "generation": 1,
@@ -177,8 +165,7 @@ pub(super) fn unowned_gateway(
     let gateway = json!({
         "metadata": meta, "spec": { "gatewayClassName": "aplomb", "listeners": [listener] },
     });
-    let backend =
-        json!({ "group": "aplomb.dev", "kind": "Connector", "name": "laptop", "port": 8080 });
+    let backend = json!({ "group": "aplomb.dev", "kind": "Connector", "name": "laptop", "port": 8080 });
     let route = json!({
         "metadata": meta,
         "spec": { "parentRefs": [{ "name": name }], "rules": [{ "backendRefs": [backend] }] },

@@ -14,8 +14,7 @@ use aplomb::ObjectKey;
 
 fn listener(name: &str, hostname: &str, protocol: &str, port: u16) -> Value {
     let tls = json!({ "mode": "Terminate", "certificateRefs": [{ "name": "cert" }] });
-    let mut made =
-        json!({ "name": name, "hostname": hostname, "protocol": protocol, "port": port });
+    let mut made = json!({ "name": name, "hostname": hostname, "protocol": protocol, "port": port });
     if protocol == "HTTPS" {
         made["tls"] = tls;
     }
@@ -27,10 +26,9 @@ fn inputs(name: &str, listeners: &[Value], routes: &[(Value, bool)]) -> TableInp
     let (mut gateway, route) = unowned_gateway("a", name, "2026-01-01T00:00:00Z", "x");
     gateway["spec"]["listeners"] = json!(listeners);
     let mut world = TableInputs::default().gateway(gateway);
-    world.connectors.insert(
-        ObjectKey::new(Some("a"), "laptop"),
-        registered_connector("session-1"),
-    );
+    world
+        .connectors
+        .insert(ObjectKey::new(Some("a"), "laptop"), registered_connector("session-1"));
     for (number, (parents, redirects)) in routes.iter().enumerate() {
         let mut route = route.clone();
         route["metadata"]["name"] = json!(format!("{name}-{number}"));
@@ -84,10 +82,7 @@ fn the_recipe_of_a_redirect_to_https_does_not_loop() {
             [(secure, false), (plain, true)],
         ] {
             let table = decide(&inputs("web", &both_listeners(), &routes)).table;
-            assert_eq!(
-                actions_by_protocol(&table, "a.example.com"),
-                ["redirect", "backend"]
-            );
+            assert_eq!(actions_by_protocol(&table, "a.example.com"), ["redirect", "backend"]);
         }
     }
 }
@@ -104,10 +99,7 @@ fn a_route_is_on_the_listeners_that_its_references_name() {
             json!([{ "name": "web", "sectionName": "http" }]),
             ["backend", "no route"],
         ),
-        (
-            json!([{ "name": "web", "port": 443 }]),
-            ["no route", "backend"],
-        ),
+        (json!([{ "name": "web", "port": 443 }]), ["no route", "backend"]),
         (
             json!([{ "name": "web", "port": 443, "sectionName": "http" }]),
             ["no route", "no route"],
@@ -128,11 +120,7 @@ fn a_route_is_on_the_listeners_that_its_references_name() {
     for (parents, wanted) in table {
         let said = parents.to_string();
         let plan = decide(&inputs("web", &both_listeners(), &[(parents, false)]));
-        assert_eq!(
-            actions_by_protocol(&plan.table, "a.example.com"),
-            wanted,
-            "{said}"
-        );
+        assert_eq!(actions_by_protocol(&plan.table, "a.example.com"), wanted, "{said}");
     }
 }
 
@@ -145,23 +133,11 @@ fn a_hostname_is_served_over_the_protocol_of_its_listener() {
     ];
     let routes = [(json!([{ "name": "web" }]), false)];
     let table = decide(&inputs("web", &listeners, &routes)).table;
-    assert_eq!(
-        actions_by_protocol(&table, "a.example.com"),
-        ["backend", "backend"]
-    );
-    assert_eq!(
-        actions_by_protocol(&table, "b.example.com"),
-        ["no host", "backend"]
-    );
-    assert_eq!(
-        actions_by_protocol(&table, "c.example.com"),
-        ["no host", "backend"]
-    );
+    assert_eq!(actions_by_protocol(&table, "a.example.com"), ["backend", "backend"]);
+    assert_eq!(actions_by_protocol(&table, "b.example.com"), ["no host", "backend"]);
+    assert_eq!(actions_by_protocol(&table, "c.example.com"), ["no host", "backend"]);
     let table = decide(&inputs("web", &listeners[..2], &routes)).table;
-    assert_eq!(
-        actions_by_protocol(&table, "a.example.com"),
-        ["backend", "no host"]
-    );
+    assert_eq!(actions_by_protocol(&table, "a.example.com"), ["backend", "no host"]);
 }
 
 /// The wildcard of another Gateway gets nothing of a hostname that is served over one protocol only.
@@ -174,14 +150,8 @@ fn two_gateways_have_their_own_listeners() {
     all.gateways.extend(other.gateways);
     all.routes.extend(other.routes);
     let table = decide(&all).table;
-    assert_eq!(
-        actions_by_protocol(&table, "a.example.com"),
-        ["backend", "no host"]
-    );
-    assert_eq!(
-        actions_by_protocol(&table, "b.example.com"),
-        ["no host", "redirect"]
-    );
+    assert_eq!(actions_by_protocol(&table, "a.example.com"), ["backend", "no host"]);
+    assert_eq!(actions_by_protocol(&table, "b.example.com"), ["no host", "redirect"]);
 }
 
 #[test]
@@ -192,10 +162,7 @@ fn of_two_ports_for_the_same_hostname_one_is_served_and_the_other_is_reported() 
         listener("other", "b.example.com", "HTTP", 8080),
     ];
     let routes = [
-        (
-            json!([{ "name": "web", "sectionName": "alternative" }]),
-            false,
-        ),
+        (json!([{ "name": "web", "sectionName": "alternative" }]), false),
         (json!([{ "name": "web", "sectionName": "http" }]), true),
         (json!([{ "name": "web", "sectionName": "other" }]), false),
     ];
@@ -209,21 +176,14 @@ fn of_two_ports_for_the_same_hostname_one_is_served_and_the_other_is_reported() 
         ["backend", "no host"]
     );
     let reason = &plan.report.quarantined[0].reason;
-    assert!(
-        reason.contains("listener alternative: port 8080"),
-        "{reason}"
-    );
+    assert!(reason.contains("listener alternative: port 8080"), "{reason}");
 }
 
 /// A route of the wildcard that names the hostname of another listener, and one of that listener.
 #[test]
 fn a_route_is_not_served_where_a_more_specific_listener_has_its_hostname() {
     let own = [(json!([{ "name": "web", "sectionName": "one" }]), false)];
-    for (ports, at) in [
-        ([80, 80], "backend"),
-        ([8080, 80], "backend"),
-        ([80, 8080], "redirect"),
-    ] {
+    for (ports, at) in [([80, 80], "backend"), ([8080, 80], "backend"), ([80, 8080], "redirect")] {
         let listeners = [
             listener("all", "*.example.com", "HTTP", ports[0]),
             listener("one", "a.example.com", "HTTP", ports[1]),
@@ -291,8 +251,5 @@ fn a_tunnel_is_served_over_both() {
     let mut world = TableInputs::default().tunnel(&tunnel);
     world.gateways.clear();
     let plan = decide(&world.gateway(gateway));
-    assert_eq!(
-        actions_by_protocol(&plan.table, &hostname),
-        ["backend", "backend"]
-    );
+    assert_eq!(actions_by_protocol(&plan.table, &hostname), ["backend", "backend"]);
 }

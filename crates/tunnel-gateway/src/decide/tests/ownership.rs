@@ -30,16 +30,8 @@ fn a_hostname_needs_the_claim_of_that_uid_and_namespace() {
     let world = TableInputs::default().tunnel(&tunnel);
     let served = |world: &TableInputs| decide(world).table.host("app.example.com").is_some();
     assert!(!served(&world), "without a claim");
-    assert!(!served(&world.clone().claim(
-        "app.example.com",
-        "a",
-        "uid-of-another"
-    )));
-    assert!(!served(&world.clone().claim(
-        "app.example.com",
-        "b",
-        &tunnel.uid
-    )));
+    assert!(!served(&world.clone().claim("app.example.com", "a", "uid-of-another")));
+    assert!(!served(&world.clone().claim("app.example.com", "b", &tunnel.uid)));
     assert!(served(&world.claim("app.example.com", "a", &tunnel.uid)));
 }
 
@@ -47,12 +39,7 @@ fn a_hostname_needs_the_claim_of_that_uid_and_namespace() {
 fn an_unclaimed_hostname_is_not_reported() {
     let mut tunnel = Tunnel::new("a", "app");
     tunnel.hostnames.push("app.example.com".to_owned());
-    assert_eq!(
-        decide(&TableInputs::default().tunnel(&tunnel))
-            .report
-            .quarantined,
-        []
-    );
+    assert_eq!(decide(&TableInputs::default().tunnel(&tunnel)).report.quarantined, []);
 }
 
 #[test]
@@ -62,10 +49,7 @@ fn a_forged_owner_in_another_namespace_gets_nothing() {
     forged.uid.clone_from(&victim.uid);
     forged.hostnames.clone_from(&victim.hostnames);
     let honest = TableInputs::default().tunnel(&victim);
-    let attacked = honest
-        .clone()
-        .gateway(forged.gateway())
-        .route(forged.route());
+    let attacked = honest.clone().gateway(forged.gateway()).route(forged.route());
     assert_eq!(
         format!("{:?}", decide(&attacked).table),
         format!("{:?}", decide(&honest).table)
@@ -98,8 +82,7 @@ fn an_unowned_gateway_serves_unclaimed_hostnames() {
 #[test]
 fn an_unowned_gateway_gets_no_canonical_hostname() {
     let tunnel = Tunnel::new("a", "app");
-    let (gateway, route) =
-        unowned_gateway("b", "site", "2020-01-01T00:00:00Z", &tunnel.canonical());
+    let (gateway, route) = unowned_gateway("b", "site", "2020-01-01T00:00:00Z", &tunnel.canonical());
     let world = TableInputs::default().gateway(gateway).route(route);
     assert!(decide(&world).table.hosts.is_empty());
     let plan = decide(&world.tunnel(&tunnel));
@@ -124,11 +107,7 @@ fn a_gateway_whose_owner_is_still_to_be_seen_is_not_acknowledged() {
     let mut world = TableInputs::default().tunnel(&tunnel);
     world.versions.gateways = "40".to_owned();
     world.proxies.clear();
-    assert_eq!(
-        decide(&world).report.applied.gateways,
-        "40",
-        "it has another owner"
-    );
+    assert_eq!(decide(&world).report.applied.gateways, "40", "it has another owner");
     world.awaited.insert(format!("{}-child", tunnel.uid));
     assert_eq!(decide(&world).report.applied.gateways, "6");
 }
@@ -142,12 +121,7 @@ fn a_platform_hostname_is_served_for_its_uid_whatever_is_claimed() {
         thief.hostnames.push(name.clone());
         let world = TableInputs::default().tunnel(&thief);
         let world = world.claim(&name, "b", &thief.uid);
-        let served = |world: &TableInputs| {
-            decide(world)
-                .table
-                .host(&name)
-                .map(|it| it.tunnel.uid.clone())
-        };
+        let served = |world: &TableInputs| decide(world).table.host(&name).map(|it| it.tunnel.uid.clone());
         let mut class = world.clone();
         class.domains.insert(domain.to_owned());
         assert_eq!(served(&class), None, "{domain} is the domain of a class");
@@ -168,12 +142,7 @@ fn a_hostname_that_only_looks_platform_given_is_served_by_its_claim() {
     let (mut tunnel, name) = (Tunnel::new("a", "app"), "thirdpartylogging.example.net");
     tunnel.hostnames.push(name.to_owned());
     let world = TableInputs::default().tunnel(&tunnel);
-    assert!(
-        decide(&world.claim(name, "a", &tunnel.uid))
-            .table
-            .host(name)
-            .is_some()
-    );
+    assert!(decide(&world.claim(name, "a", &tunnel.uid)).table.host(name).is_some());
 }
 
 #[test]
@@ -184,18 +153,9 @@ fn of_a_claim_and_an_unowned_gateway_the_older_has_the_hostname() {
     let served = |created: &str, generation: i64, claimed: &str| {
         let (mut gateway, route) = unowned_gateway("b", "site", created, "Site.example.com");
         gateway["metadata"]["generation"] = json!(generation);
-        let world = TableInputs::default()
-            .tunnel(&tunnel)
-            .gateway(gateway)
-            .route(route);
+        let world = TableInputs::default().tunnel(&tunnel).gateway(gateway).route(route);
         let plan = decide(&world.claim_at(hostname, "a", &tunnel.uid, claimed));
-        let name = plan
-            .table
-            .host(hostname)
-            .expect("served")
-            .tunnel
-            .name
-            .clone();
+        let name = plan.table.host(hostname).expect("served").tunnel.name.clone();
         let said = plan.report.quarantined.iter();
         let in_use = said.filter(|it| it.reason.starts_with("HostnameInUse: site.example.com"));
         (name, in_use.count())
@@ -203,11 +163,7 @@ fn of_a_claim_and_an_unowned_gateway_the_older_has_the_hostname() {
     let (old, new) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
     assert_eq!(served(old, 1, new), ("site".to_owned(), 0));
     assert_eq!(served(new, 1, old), ("app".to_owned(), 1));
-    assert_eq!(
-        served(old, 1, old),
-        ("app".to_owned(), 1),
-        "the same second"
-    );
+    assert_eq!(served(old, 1, old), ("app".to_owned(), 1), "the same second");
     assert_eq!(
         served(old, 2, new),
         ("app".to_owned(), 1),
@@ -218,16 +174,12 @@ fn of_a_claim_and_an_unowned_gateway_the_older_has_the_hostname() {
 #[test]
 fn a_wildcard_gets_nothing_of_an_http_proxy_that_is_not_served() {
     let tunnel = Tunnel::new("a", "app");
-    let (gateway, route) =
-        unowned_gateway("b", "all", "2020-01-01T00:00:00Z", "*.tunnels.example.com");
+    let (gateway, route) = unowned_gateway("b", "all", "2020-01-01T00:00:00Z", "*.tunnels.example.com");
     let claimed = "shop.tunnels.example.com";
     let world = TableInputs::default().gateway(gateway).route(route);
     let plan = decide(&world.claim(claimed, "a", &tunnel.uid));
     let host = |name: &str| crate::route::find_host(&plan.table, name, false);
     assert!(host("any.tunnels.example.com").is_some());
     assert!(host(claimed).is_none(), "the hostname is claimed");
-    assert!(
-        host(&tunnel.canonical()).is_none(),
-        "the platform assigns the hostname"
-    );
+    assert!(host(&tunnel.canonical()).is_none(), "the platform assigns the hostname");
 }

@@ -46,9 +46,7 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
     let used = |class: &str, agent: &str| {
         let mut world = world.clone();
         world.relays.extend(class.parse());
-        let connector = world
-            .connectors
-            .get_mut(&ObjectKey::new(Some("a"), "laptop"));
+        let connector = world.connectors.get_mut(&ObjectKey::new(Some("a"), "laptop"));
         let details = connector.and_then(|it| it.details.as_mut()).expect("there");
         details.public_key.home_relay = Some(agent.to_owned());
         let plan = decide(&world);
@@ -59,12 +57,7 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
             panic!("expected an agent");
         };
         let said = plan.report.relays.iter().any(|it| it == agent);
-        assert_eq!(
-            target.relay.is_some(),
-            said,
-            "{class}: {:?}",
-            plan.report.relays
-        );
+        assert_eq!(target.relay.is_some(), said, "{class}: {:?}", plan.report.relays);
         said
     };
     let agent = "https://relay.example.com/";
@@ -80,10 +73,7 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
         ("https://[2001:DB8:0::1]", "https://[2001:db8::1]/"),
         ("http://192.0.2.7:3340", "http://192.0.2.7:3340/"),
         ("https://relay.example.com.", "https://relay.example.com./"),
-        (
-            "https://b\u{fc}cher.example",
-            "https://xn--bcher-kva.example/",
-        ),
+        ("https://b\u{fc}cher.example", "https://xn--bcher-kva.example/"),
     ] {
         assert!(used(class, agent), "{class}");
     }
@@ -123,10 +113,9 @@ fn addresses_get_their_port_whatever_their_family() {
         ],
     });
     let slice = serde_json::from_value(slice).expect("a slice");
-    world.slices.insert(
-        ObjectKey::new(Some("a"), "pods"),
-        std::sync::Arc::new(slice),
-    );
+    world
+        .slices
+        .insert(ObjectKey::new(Some("a"), "pods"), std::sync::Arc::new(slice));
     let RouteAction::Forward(origin) = action(&decide(&world), &tunnel) else {
         panic!("expected an origin");
     };
@@ -194,19 +183,13 @@ fn what_can_never_work_is_quarantined_with_the_reason() {
         let mut rule = to_slice("app");
         rule[member] = value;
         let (tunnel, plan) = decide_rules(&[to_slice("app"), rule]);
-        let host = plan
-            .table
-            .host(&tunnel.canonical())
-            .expect("route is reported");
+        let host = plan.table.host(&tunnel.canonical()).expect("route is reported");
         assert!(host.routes.is_empty(), "{word}");
         let [quarantined] = &plan.report.quarantined[..] else {
             panic!("{word}: {:?}", plan.report.quarantined);
         };
         let reason = &quarantined.reason;
-        assert!(
-            reason.starts_with("rule 1: ") && reason.contains(word),
-            "{reason}"
-        );
+        assert!(reason.starts_with("rule 1: ") && reason.contains(word), "{reason}");
     }
 }
 
@@ -219,14 +202,12 @@ fn a_revision_depends_only_on_what_is_served() {
         host.tunnel.revision.clone()
     };
     let before = revision(&world);
-    let (other, _) =
-        super::build::unowned_gateway("b", "site", "2026-01-01T00:00:00Z", "site.example.com");
+    let (other, _) = super::build::unowned_gateway("b", "site", "2026-01-01T00:00:00Z", "site.example.com");
     assert_eq!(revision(&world.clone().gateway(other)), before);
     let mut moved = world;
-    moved.connectors.insert(
-        ObjectKey::new(Some("a"), "laptop"),
-        registered_connector("session-2"),
-    );
+    moved
+        .connectors
+        .insert(ObjectKey::new(Some("a"), "laptop"), registered_connector("session-2"));
     assert_ne!(revision(&moved), before);
 }
 
@@ -244,8 +225,7 @@ fn the_networks_of_its_own_class_are_open_to_a_backend() {
     let opened = |class: Option<&str>, owned: bool| {
         let mut gateway = tunnel.gateway();
         if let Some(class) = class {
-            gateway["metadata"]["annotations"] =
-                json!({ "tunnel.aplomb.dev/connector-class": class });
+            gateway["metadata"]["annotations"] = json!({ "tunnel.aplomb.dev/connector-class": class });
         }
         let mut route = tunnel.route();
         let hostname = match owned {
@@ -260,23 +240,16 @@ fn the_networks_of_its_own_class_are_open_to_a_backend() {
         let mut world = TableInputs::default().tunnel(&tunnel);
         (world.gateways, world.routes) = Default::default();
         let slice = serde_json::from_value(pods.clone()).expect("a slice");
-        world.slices.insert(
-            ObjectKey::new(Some("a"), "pods"),
-            std::sync::Arc::new(slice),
-        );
         world
-            .class_networks
-            .insert("aplomb".to_owned(), network("10.1.0.0/16"));
-        world
-            .class_networks
-            .insert("inside".to_owned(), network("10.2.0.0/16"));
+            .slices
+            .insert(ObjectKey::new(Some("a"), "pods"), std::sync::Arc::new(slice));
+        world.class_networks.insert("aplomb".to_owned(), network("10.1.0.0/16"));
+        world.class_networks.insert("inside".to_owned(), network("10.2.0.0/16"));
         let plan = decide(&world.gateway(gateway).route(route));
         let host = plan.table.host(&hostname).expect("served");
         match &host.routes[0].action {
             RouteAction::Forward(origin) => match &origin.target {
-                OriginAddress::Addresses(to) => {
-                    to.open_networks.iter().map(ToString::to_string).collect()
-                }
+                OriginAddress::Addresses(to) => to.open_networks.iter().map(ToString::to_string).collect(),
                 OriginAddress::Connector(_) => Vec::new(),
             },
             _ => Vec::new(),

@@ -35,12 +35,7 @@ impl Peer {
             .expect("loopback");
         let (seen, last) = watch::channel(None);
         let drops = watch::Sender::new(None);
-        let accepting = accept(
-            endpoint.clone(),
-            session.to_owned(),
-            seen,
-            drops.subscribe(),
-        );
+        let accepting = accept(endpoint.clone(), session.to_owned(), seen, drops.subscribe());
         Self {
             endpoint,
             session: session.to_owned(),
@@ -71,8 +66,7 @@ impl Peer {
     /// Ends its newest session.
     pub(super) async fn close(&self, code: u32) {
         let last = self.last_connection.borrow().clone();
-        last.expect("there is one")
-            .close(VarInt::from_u32(code), b"");
+        last.expect("there is one").close(VarInt::from_u32(code), b"");
     }
 
     /// Resolves when its newest session has ended.
@@ -112,13 +106,9 @@ async fn serve(connection: Connection, session: String) {
 
 async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
     let mut head = [0; 4];
-    AsyncReadExt::read_exact(&mut recv, &mut head)
-        .await
-        .expect("a head");
+    AsyncReadExt::read_exact(&mut recv, &mut head).await.expect("a head");
     let mut body = vec![0; wire::body_length(head).expect("short")];
-    AsyncReadExt::read_exact(&mut recv, &mut body)
-        .await
-        .expect("a body");
+    AsyncReadExt::read_exact(&mut recv, &mut body).await.expect("a body");
     let reply = reply(wire::decode(&body).expect("a frame"), &own);
     let frame = wire::encode(&reply).expect("short");
     send.write_all(&frame).await.expect("written");
@@ -133,9 +123,7 @@ async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
 
 fn reply(open: StreamRequest, own: &str) -> StreamReply {
     match open {
-        StreamRequest::Dial { connector, .. }
-            if (&*connector.namespace, &*connector.uid) != ("a", "u1") =>
-        {
+        StreamRequest::Dial { connector, .. } if (&*connector.namespace, &*connector.uid) != ("a", "u1") => {
             StreamReply::Refused {
                 refusal: StreamRefusal::OtherConnector,
                 message: connector.uid,

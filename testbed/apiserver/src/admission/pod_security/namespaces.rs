@@ -21,11 +21,7 @@ use crate::server::ApiServer;
 const MOST_PODS: usize = 3000;
 
 /// Refuses labels that are not understood and were not there before; warns about Pods.
-pub(super) fn check(
-    server: &ApiServer,
-    request: &Request<'_>,
-    namespace: &Value,
-) -> Result<(), ApiError> {
+pub(super) fn check(server: &ApiServer, request: &Request<'_>, namespace: &Value) -> Result<(), ApiError> {
     if !request.subresource.is_empty() {
         return Ok(());
     }

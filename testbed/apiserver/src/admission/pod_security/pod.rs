@@ -44,10 +44,7 @@ impl<'a> Pod<'a> {
     }
 
     /// The names of the containers that are so.
-    pub(super) fn containers_that(
-        &self,
-        mut are_so: impl FnMut(&'a Value) -> bool,
-    ) -> Vec<&'a str> {
+    pub(super) fn containers_that(&self, mut are_so: impl FnMut(&'a Value) -> bool) -> Vec<&'a str> {
         let found = self.containers().filter(|container| are_so(container));
         found.map(|it| object::text(it, "name")).collect()
     }

@@ -118,11 +118,7 @@ mod tests {
             .map(|(mode, value)| (format!("{PREFIX}{mode}"), json!(value)))
             .collect();
         let (policy, errors) = of(&json!({ "metadata": { "labels": labels } }));
-        let Policy {
-            enforce,
-            audit,
-            warn,
-        } = policy;
+        let Policy { enforce, audit, warn } = policy;
         let errors = errors.iter().map(FieldError::message).collect();
         (format!("{enforce} {audit} {warn}"), errors)
     }
@@ -160,10 +156,7 @@ mod tests {
             ("warn", "none"),
             ("warn-version", "v2.0"),
         ]);
-        assert_eq!(
-            policy,
-            "restricted:latest privileged:latest privileged:latest"
-        );
+        assert_eq!(policy, "restricted:latest privileged:latest privileged:latest");
         let levels = "must be one of privileged, baseline, restricted";
         let versions = "must be \"latest\" or \"v1.x\"";
         let said = [
@@ -173,9 +166,6 @@ mod tests {
             format!("warn]: Invalid value: \"none\": {levels}"),
             format!("warn-version]: Invalid value: \"v2.0\": {versions}"),
         ];
-        assert_eq!(
-            errors,
-            said.map(|it| format!("metadata.labels[{PREFIX}{it}"))
-        );
+        assert_eq!(errors, said.map(|it| format!("metadata.labels[{PREFIX}{it}")));
     }
 }

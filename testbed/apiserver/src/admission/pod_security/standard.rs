@@ -88,19 +88,9 @@ mod tests {
     #[test]
     fn versions_are_numbers_without_decoration() {
         for good in ["v1.0", "v1.9", "v1.10", "v1.9223372036854775807"] {
-            assert_eq!(
-                Version::parse(good).map(|it| it.to_string()),
-                Ok(good.into())
-            );
+            assert_eq!(Version::parse(good).map(|it| it.to_string()), Ok(good.into()));
         }
-        for bad in [
-            "v1.",
-            "v1.00",
-            "1.2",
-            "v1.+2",
-            "v1.2.3",
-            "v1.9223372036854775808",
-        ] {
+        for bad in ["v1.", "v1.00", "1.2", "v1.+2", "v1.2.3", "v1.9223372036854775808"] {
             assert!(Version::parse(bad).is_err(), "{bad}");
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::ApiServer;
 use crate::admission::Notes;
 use crate::call::{Call, PatchType, Verb};
-use crate::subresource::{self, Sub};
+use crate::subresource::{self, Subresource};
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
@@ -102,8 +102,7 @@ async fn what_makes_pods_is_warned_about_and_never_refused() {
     assert_eq!(made, Ok(()));
     let violation = format!("would violate PodSecurity \"baseline:latest\": {NETWORK}");
     assert_eq!(notes.warnings().join(""), violation);
-    let mut template =
-        json!({ "apiVersion": "v1", "kind": "PodTemplate", "metadata": { "name": "a" } });
+    let mut template = json!({ "apiVersion": "v1", "kind": "PodTemplate", "metadata": { "name": "a" } });
     template["template"] = set["spec"]["template"].clone();
     let (made, notes) = call(&server, Verb::Create, ("", "podtemplates"), &template).await;
     assert_eq!((made, notes.warnings()), (Ok(()), vec![violation]));
@@ -156,7 +155,7 @@ async fn a_pod_that_is_there_may_change_in_what_does_not_matter() {
     let pods = server.resource("", "v1", "pods").expect("it is served");
     let change = Call::new(Verb::Patch, pods).namespace("here").name("a");
     let change = change.patch(PatchType::Merge).body(&debug);
-    let refused = subresource::handle(&server, Sub::EphemeralContainers, change).await;
+    let refused = subresource::handle(&server, Subresource::EphemeralContainers, change).await;
     assert_eq!(refused.map(drop).expect_err("judged again").code, 403);
 }
 
@@ -167,9 +166,7 @@ async fn labels_that_came_past_the_check_forbid_the_most_and_are_noted() {
     let namespaces = server.resource("", "v1", "namespaces").expect("served");
     let mut change = Call::new(Verb::Patch, namespaces).name("here");
     change.part = aplomb_apimachinery::resource::Part::Status;
-    let changed = server
-        .call(change.patch(PatchType::Merge).body(&lost))
-        .await;
+    let changed = server.call(change.patch(PatchType::Merge).body(&lost)).await;
     assert!(changed.is_ok(), "a status is not looked at");
     let (refused, notes) = call(&server, Verb::Create, PODS, &pod("a", true)).await;
     let message = refused.expect_err("nobody knows what is allowed").message;

@@ -64,10 +64,7 @@ impl<'a> Version<'a> {
             Edition::V2 => swagger::publish(self),
         };
         let list = schema::list(self, edition);
-        let schemas = [
-            (self.model(self.kind), kind),
-            (self.model(self.list_kind), list),
-        ];
+        let schemas = [(self.model(self.kind), kind), (self.model(self.list_kind), list)];
         Fragment {
             schemas: schemas.into_iter().collect(),
             paths: operations::paths(self, edition),

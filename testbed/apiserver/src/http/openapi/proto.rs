@@ -84,11 +84,7 @@ pub(super) fn document(edition: Edition, document: &Value) -> Vec<u8> {
 /// One definition or path of a v2 document, as it stands in the message of all of them.
 #[must_use]
 pub(super) fn swagger_entry(of: &str, name: &str, value: &Value) -> Vec<u8> {
-    let message = if of == "paths" {
-        &v2::PATHS
-    } else {
-        &v2::DEFINITIONS
-    };
+    let message = if of == "paths" { &v2::PATHS } else { &v2::DEFINITIONS };
     let single = Map::from_iter([(name.to_owned(), value.clone())]);
     encode(Some(&single), message)
 }
@@ -137,9 +133,7 @@ fn field(number: u32, form: Form, value: &Value, always: bool) -> Vec<u8> {
     match form {
         Form::Text => {
             let text = value.as_str().unwrap_or_default();
-            given(always || !text.is_empty(), || {
-                delimited(number, text.as_bytes())
-            })
+            given(always || !text.is_empty(), || delimited(number, text.as_bytes()))
         }
         Form::Flag => {
             let flag = value.as_bool().unwrap_or_default();
@@ -158,9 +152,7 @@ fn field(number: u32, form: Form, value: &Value, always: bool) -> Vec<u8> {
         }),
         Form::Words => delimited(number, &field(1, Form::Texts, value, false)),
         Form::Message(message) => delimited(number, &encode(value.as_object(), message)),
-        Form::Messages(message) => each(value, |value| {
-            delimited(number, &encode(value.as_object(), message))
-        }),
+        Form::Messages(message) => each(value, |value| delimited(number, &encode(value.as_object(), message))),
         Form::Held(form) => delimited(number, &each(value, |value| field(1, *form, value, false))),
         Form::Choice(choose) => delimited(number, &chosen(value, choose)),
         Form::Choices(choose) => each(value, |value| delimited(number, &chosen(value, choose))),

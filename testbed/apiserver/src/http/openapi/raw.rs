@@ -78,10 +78,7 @@ fn end_of(text: &str) -> Option<usize> {
 /// Where the quote is that ends a string.
 fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     let special = |byte: &u8| matches!(byte, b'"' | b'\\');
-    while let Some(next) = bytes
-        .get(at..)
-        .and_then(|rest| rest.iter().position(special))
-    {
+    while let Some(next) = bytes.get(at..).and_then(|rest| rest.iter().position(special)) {
         at += next;
         if bytes[at] == b'"' {
             return at;

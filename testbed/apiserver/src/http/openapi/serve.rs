@@ -1,21 +1,19 @@
 //! OpenAPI over HTTP: which form a client gets, and the headers that let it keep what it got.
 
 use http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES,
-    HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderName,
+    HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
 };
 use serde_json::{Map, Value, json};
 
 use super::document::Document;
-use crate::http::exchange::Context;
+use crate::http::filters::Context;
 use crate::http::negotiate::{accepts, header};
-use crate::http::respond::Reply;
+use crate::http::response::Reply;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const V2_PROTO: HeaderValue =
-    HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
-const V3_PROTO: HeaderValue =
-    HeaderValue::from_static("application/com.github.proto-openapi.spec.v3.v1.0+protobuf");
+const V2_PROTO: HeaderValue = HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+const V3_PROTO: HeaderValue = HeaderValue::from_static("application/com.github.proto-openapi.spec.v3.v1.0+protobuf");
 const V2_TYPES: [&str; 3] = [
     "json",
     "com.github.proto-openapi.spec.v2@v1.0+protobuf",
@@ -49,10 +47,7 @@ fn address(path: &str, hash: &str) -> String {
 
 /// `/openapi/v3/<path>`.
 pub(in crate::http) fn document(context: &Context<'_>, path: &str) -> Reply {
-    let found = context
-        .shared
-        .openapi
-        .document(&context.shared.server, path);
+    let found = context.shared.openapi.document(&context.shared.server, path);
     let Some(document) = found else {
         return empty(404);
     };
@@ -75,11 +70,7 @@ pub(in crate::http) fn document(context: &Context<'_>, path: &str) -> Reply {
     };
     if !hash.is_empty() {
         let cache = HeaderValue::from_static("public, immutable");
-        reply = with(
-            reply.with(CACHE_CONTROL, cache),
-            EXPIRES,
-            &in_a_year(context),
-        );
+        reply = with(reply.with(CACHE_CONTROL, cache), EXPIRES, &in_a_year(context));
     }
     ranged(tagged(reply, &document)).with(VARY, vary)
 }
@@ -99,11 +90,7 @@ pub(in crate::http) fn swagger(context: &Context<'_>) -> Reply {
     if is_known(context, &document) {
         return vary(tagged(empty(304), &document));
     }
-    let (kind, proto) = if form == 0 {
-        (JSON, false)
-    } else {
-        (V2_PROTO, true)
-    };
+    let (kind, proto) = if form == 0 { (JSON, false) } else { (V2_PROTO, true) };
     let reply = if takes_gzip(context) {
         let packed = Reply::bytes(200, kind, document.packed(proto));
         packed.with(CONTENT_ENCODING, HeaderValue::from_static("gzip"))

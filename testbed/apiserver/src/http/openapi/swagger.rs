@@ -118,11 +118,7 @@ pub(super) fn message(additions: &[Arc<Addition>]) -> Vec<u8> {
     proto::swagger(&frame, &paths, &definitions)
 }
 
-fn messages<'a>(
-    part: &str,
-    added: impl Iterator<Item = &'a Map<String, Value>>,
-    base: &Entries<Vec<u8>>,
-) -> Vec<u8> {
+fn messages<'a>(part: &str, added: impl Iterator<Item = &'a Map<String, Value>>, base: &Entries<Vec<u8>>) -> Vec<u8> {
     let added: Entries<Vec<u8>> = added
         .flatten()
         .map(|(name, value)| (name.clone(), proto::swagger_entry(part, name, value)))

@@ -81,12 +81,7 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Unreadable> 
 /// An object or a list as a body; `None` for what has no protobuf form.
 #[must_use]
 pub fn encode(object: &Value) -> Option<Vec<u8>> {
-    let text = |member: &str| {
-        object
-            .get(member)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let message = table::find(api_version, kind)?;
     let mut out = MAGIC.to_vec();
@@ -116,9 +111,7 @@ pub(super) fn read(reader: Reader, body: &[u8]) -> Result<Value, Broken> {
 fn object(reader: Reader, envelope: &Envelope<'_>) -> Result<Value, Broken> {
     let mut members = Map::new();
     if let Some(message) = table::find(&envelope.api_version, &envelope.kind) {
-        reader
-            .deeper()?
-            .message(message, envelope.raw, &mut members)?;
+        reader.deeper()?.message(message, envelope.raw, &mut members)?;
     }
     members.insert("kind".into(), envelope.kind.as_str().into());
     // Two documents of discovery have none.
@@ -133,8 +126,7 @@ fn open(body: &[u8]) -> Result<Envelope<'_>, Broken> {
         return Err("empty data".to_owned());
     }
     let bytes = body.strip_prefix(MAGIC).ok_or_else(|| {
-        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
-            .to_owned()
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".to_owned()
     })?;
     if bytes.is_empty() {
         return Err("empty body".to_owned());

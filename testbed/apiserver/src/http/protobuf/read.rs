@@ -6,7 +6,7 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use super::special;
-use super::table::{self, Count, Field, Kind, Message};
+use super::table::{self, Count, Field, FieldKind, Message};
 use super::wire::{Broken, Fields, Wire, varint};
 
 /// How deep messages may lie in each other. Only schemas nest at all.
@@ -24,9 +24,7 @@ impl Reader {
         if self.depth == DEPTH {
             return Err("proto: message is nested too deeply".to_owned());
         }
-        Ok(Self {
-            depth: self.depth + 1,
-        })
+        Ok(Self { depth: self.depth + 1 })
     }
 
     /// Reads a message into an object; says whether anything in it is not zero.
@@ -48,16 +46,9 @@ impl Reader {
         Ok(filled)
     }
 
-    fn field(
-        self,
-        field: &Field,
-        wire: Wire<'_>,
-        object: &mut Map<String, Value>,
-    ) -> Result<bool, Broken> {
+    fn field(self, field: &Field, wire: Wire<'_>, object: &mut Map<String, Value>) -> Result<bool, Broken> {
         match field.count {
-            Count::Inline => self
-                .deeper()?
-                .message(nested(field), bytes(field, wire)?, object),
+            Count::Inline => self.deeper()?.message(nested(field), bytes(field, wire)?, object),
             Count::One => self.one(field, wire, object),
             Count::Pointer => {
                 let value = self.value(field, wire)?.0;
@@ -66,7 +57,7 @@ impl Reader {
             }
             Count::Many => {
                 let values = match (field.kind, wire) {
-                    (Kind::Bool | Kind::Int, Wire::Bytes(packed)) => packed_numbers(field, packed)?,
+                    (FieldKind::Bool | FieldKind::Int, Wire::Bytes(packed)) => packed_numbers(field, packed)?,
                     _ => vec![self.value(field, wire)?.0],
                 };
                 append(object, &field.name, values);
@@ -86,23 +77,17 @@ impl Reader {
     }
 
     /// A field that is always on the wire: what it says may be nothing, which JSON leaves out.
-    fn one(
-        self,
-        field: &Field,
-        wire: Wire<'_>,
-        object: &mut Map<String, Value>,
-    ) -> Result<bool, Broken> {
+    fn one(self, field: &Field, wire: Wire<'_>, object: &mut Map<String, Value>) -> Result<bool, Broken> {
         let (value, filled) = match (field.kind, object.remove(&field.name)) {
             // Bytes that say the same message twice mean both together.
-            (Kind::Message(place), Some(Value::Object(mut earlier))) => {
+            (FieldKind::Message(place), Some(Value::Object(mut earlier))) => {
                 let content = bytes(field, wire)?;
-                self.deeper()?
-                    .message(table::message(place), content, &mut earlier)?;
+                self.deeper()?.message(table::message(place), content, &mut earlier)?;
                 (Value::Object(earlier), true)
             }
             _ => self.value(field, wire)?,
         };
-        let is_struct = value.is_object() || matches!(field.kind, Kind::Time | Kind::MicroTime);
+        let is_struct = value.is_object() || matches!(field.kind, FieldKind::Time | FieldKind::MicroTime);
         let omitted = !filled && (field.omit_zero || (field.omit_empty && !is_struct));
         if !omitted {
             object.insert(field.name.clone(), value);
@@ -133,26 +118,24 @@ impl Reader {
     /// One value, and whether it is anything but zero.
     fn value(self, field: &Field, wire: Wire<'_>) -> Result<(Value, bool), Broken> {
         Ok(match (field.kind, wire) {
-            (Kind::Bool, Wire::Varint(number)) => (Value::Bool(number != 0), number != 0),
-            (Kind::Int, Wire::Varint(number)) => (number.cast_signed().into(), number != 0),
-            (Kind::Double, Wire::Fixed64(bits)) => {
-                (special::number(f64::from_bits(bits)), bits != 0)
+            (FieldKind::Bool, Wire::Varint(number)) => (Value::Bool(number != 0), number != 0),
+            (FieldKind::Int, Wire::Varint(number)) => (number.cast_signed().into(), number != 0),
+            (FieldKind::Double, Wire::Fixed64(bits)) => (special::number(f64::from_bits(bits)), bits != 0),
+            (FieldKind::Bool | FieldKind::Int | FieldKind::Double, wire) => {
+                return Err(wrong(field, wire));
             }
-            (Kind::Bool | Kind::Int | Kind::Double, wire) => return Err(wrong(field, wire)),
-            (Kind::Text, wire) => {
+            (FieldKind::Text, wire) => {
                 let bytes = bytes(field, wire)?;
                 (text(bytes).into(), !bytes.is_empty())
             }
-            (Kind::Bytes, wire) => {
+            (FieldKind::Bytes, wire) => {
                 let bytes = bytes(field, wire)?;
                 (STANDARD.encode(bytes).into(), !bytes.is_empty())
             }
-            (Kind::Message(place), wire) => {
+            (FieldKind::Message(place), wire) => {
                 let mut object = Map::new();
                 let content = bytes(field, wire)?;
-                let filled = self
-                    .deeper()?
-                    .message(table::message(place), content, &mut object)?;
+                let filled = self.deeper()?.message(table::message(place), content, &mut object)?;
                 (Value::Object(object), filled)
             }
             (kind, wire) => {
@@ -183,7 +166,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
 
 fn nested(field: &Field) -> &'static Message {
     match field.kind {
-        Kind::Message(place) => table::message(place),
+        FieldKind::Message(place) => table::message(place),
         _ => unreachable!("only structs are inlined"),
     }
 }
@@ -205,7 +188,7 @@ fn packed_numbers(field: &Field, mut packed: &[u8]) -> Result<Vec<Value>, Broken
     while !packed.is_empty() {
         let number = varint(&mut packed)?;
         values.push(match field.kind {
-            Kind::Bool => (number != 0).into(),
+            FieldKind::Bool => (number != 0).into(),
             _ => number.cast_signed().into(),
         });
     }

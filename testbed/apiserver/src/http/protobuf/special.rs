@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::read::{Reader, text};
-use super::table::{self, Kind};
+use super::table::{self, FieldKind};
 use super::wire::{Broken, Fields, Wire, put_bytes, put_nested, put_number};
 use super::write::{self, integer};
 use super::{MAGIC, envelope};
 
 /// Reads the content of a special type; null where it says nothing.
-pub(super) fn read(reader: Reader, kind: Kind, bytes: &[u8]) -> Result<Value, Broken> {
+pub(super) fn read(reader: Reader, kind: FieldKind, bytes: &[u8]) -> Result<Value, Broken> {
     match kind {
-        Kind::Time | Kind::MicroTime => read_time(kind, bytes),
-        Kind::Quantity => Ok(Parts::of("Quantity", bytes)?.first_text().into()),
-        Kind::IntOrString => {
+        FieldKind::Time | FieldKind::MicroTime => read_time(kind, bytes),
+        FieldKind::Quantity => Ok(Parts::of("Quantity", bytes)?.first_text().into()),
+        FieldKind::IntOrString => {
             let parts = Parts::of("IntOrString", bytes)?;
             let is_text = parts.numbers[1] != 0;
             Ok(if is_text {
@@ -25,49 +25,46 @@ pub(super) fn read(reader: Reader, kind: Kind, bytes: &[u8]) -> Result<Value, Br
                 parts.numbers[2].cast_signed().into()
             })
         }
-        Kind::Raw => read_raw(
-            reader,
-            Parts::of("RawExtension", bytes)?.texts.last().copied(),
-        ),
-        Kind::Strings => {
+        FieldKind::Raw => read_raw(reader, Parts::of("RawExtension", bytes)?.texts.last().copied()),
+        FieldKind::Strings => {
             let texts = Parts::of("Items", bytes)?.texts;
             Ok(texts.into_iter().map(text).collect())
         }
-        Kind::SchemaOrBool => read_schema_or_bool(reader, bytes),
-        Kind::SchemaOrArray | Kind::SchemaOrStrings => read_schema_or_list(reader, kind, bytes),
+        FieldKind::SchemaOrBool => read_schema_or_bool(reader, bytes),
+        FieldKind::SchemaOrArray | FieldKind::SchemaOrStrings => read_schema_or_list(reader, kind, bytes),
         _ => Ok(Value::Null),
     }
 }
 
 /// Writes the content of a special type.
-pub(super) fn write(out: &mut Vec<u8>, kind: Kind, given: &Value) {
+pub(super) fn write(out: &mut Vec<u8>, kind: FieldKind, given: &Value) {
     match (kind, given) {
-        (Kind::Time | Kind::MicroTime, given) => write_time(out, kind, given),
-        (Kind::Quantity, Value::String(text)) => put_bytes(out, 1, text.as_bytes()),
-        (Kind::Quantity, Value::Number(number)) => {
+        (FieldKind::Time | FieldKind::MicroTime, given) => write_time(out, kind, given),
+        (FieldKind::Quantity, Value::String(text)) => put_bytes(out, 1, text.as_bytes()),
+        (FieldKind::Quantity, Value::Number(number)) => {
             put_bytes(out, 1, number.to_string().as_bytes());
         }
-        (Kind::Quantity, _) => put_bytes(out, 1, b"0"),
-        (Kind::IntOrString, given) => {
+        (FieldKind::Quantity, _) => put_bytes(out, 1, b"0"),
+        (FieldKind::IntOrString, given) => {
             let text = given.as_str();
             put_number(out, 1, text.is_some().into());
             put_number(out, 2, integer(given).cast_unsigned());
             put_bytes(out, 3, text.unwrap_or_default().as_bytes());
         }
-        (Kind::Raw, Value::Null) => {}
-        (Kind::Raw, given) => put_bytes(out, 1, given.to_string().as_bytes()),
-        (Kind::Strings, given) => write_texts(out, 1, given),
-        (Kind::SchemaOrBool, given) => {
+        (FieldKind::Raw, Value::Null) => {}
+        (FieldKind::Raw, given) => put_bytes(out, 1, given.to_string().as_bytes()),
+        (FieldKind::Strings, given) => write_texts(out, 1, given),
+        (FieldKind::SchemaOrBool, given) => {
             put_number(out, 1, given.as_bool().unwrap_or(given.is_object()).into());
             write_schema(out, 2, given);
         }
-        (Kind::SchemaOrArray, given) => {
+        (FieldKind::SchemaOrArray, given) => {
             write_schema(out, 1, given);
             for item in given.as_array().into_iter().flatten() {
                 write_schema(out, 2, item);
             }
         }
-        (Kind::SchemaOrStrings, given) => {
+        (FieldKind::SchemaOrStrings, given) => {
             write_schema(out, 1, given);
             write_texts(out, 2, given);
         }
@@ -123,16 +120,15 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn read_time(kind: Kind, bytes: &[u8]) -> Result<Value, Broken> {
+fn read_time(kind: FieldKind, bytes: &[u8]) -> Result<Value, Broken> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     let numbers = Parts::of("Timestamp", bytes)?.numbers;
     let (seconds, nanos) = (numbers[1].cast_signed(), numbers[2].cast_signed());
-    let out_of_range =
-        |_: jiff::Error| "Time.MarshalJSON: year outside of range [0,9999]".to_owned();
+    let out_of_range = |_: jiff::Error| "Time.MarshalJSON: year outside of range [0,9999]".to_owned();
     let nanos = i32::try_from(nanos).unwrap_or_default();
-    Ok(if kind == Kind::Time {
+    Ok(if kind == FieldKind::Time {
         let time = Timestamp::from_second(seconds).map_err(out_of_range)?;
         time.to_string().into()
     } else {
@@ -141,26 +137,16 @@ fn read_time(kind: Kind, bytes: &[u8]) -> Result<Value, Broken> {
     })
 }
 
-fn write_time(out: &mut Vec<u8>, kind: Kind, given: &Value) {
-    let time = given
-        .as_str()
-        .and_then(|text| text.parse::<Timestamp>().ok());
+fn write_time(out: &mut Vec<u8>, kind: FieldKind, given: &Value) {
+    let time = given.as_str().and_then(|text| text.parse::<Timestamp>().ok());
     // Go's zero time is written as nothing.
     let Some(time) = time.filter(|time| time.as_second() != -62_135_596_800) else {
         return;
     };
     let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
     let seconds = time.as_nanosecond().div_euclid(1_000_000_000);
-    put_number(
-        out,
-        1,
-        i64::try_from(seconds).unwrap_or_default().cast_unsigned(),
-    );
-    let micros = if kind == Kind::MicroTime {
-        nanos / 1000
-    } else {
-        0
-    };
+    put_number(out, 1, i64::try_from(seconds).unwrap_or_default().cast_unsigned());
+    let micros = if kind == FieldKind::MicroTime { nanos / 1000 } else { 0 };
     put_number(out, 2, u64::try_from(micros * 1000).unwrap_or_default());
 }
 
@@ -175,9 +161,7 @@ fn read_raw(reader: Reader, raw: Option<&[u8]>) -> Result<Value, Broken> {
 
 fn read_schema(reader: Reader, bytes: &[u8]) -> Result<Value, Broken> {
     let mut object = Map::new();
-    reader
-        .deeper()?
-        .message(table::schema(), bytes, &mut object)?;
+    reader.deeper()?.message(table::schema(), bytes, &mut object)?;
     Ok(Value::Object(object))
 }
 
@@ -190,7 +174,7 @@ fn read_schema_or_bool(reader: Reader, bytes: &[u8]) -> Result<Value, Broken> {
 }
 
 /// One schema under 1, or many schemas or texts under 2.
-fn read_schema_or_list(reader: Reader, kind: Kind, bytes: &[u8]) -> Result<Value, Broken> {
+fn read_schema_or_list(reader: Reader, kind: FieldKind, bytes: &[u8]) -> Result<Value, Broken> {
     let name = "JSONSchemaProps";
     let mut fields = Fields { name, bytes };
     let mut list = Vec::new();
@@ -198,7 +182,7 @@ fn read_schema_or_list(reader: Reader, kind: Kind, bytes: &[u8]) -> Result<Value
     while let Some((number, wire)) = fields.next()? {
         match (number, wire) {
             (1, Wire::Bytes(schema)) => only = Some(read_schema(reader, schema)?),
-            (2, Wire::Bytes(schema)) if kind == Kind::SchemaOrArray => {
+            (2, Wire::Bytes(schema)) if kind == FieldKind::SchemaOrArray => {
                 list.push(read_schema(reader, schema)?);
             }
             (2, Wire::Bytes(name)) => list.push(text(name).into()),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// What one value of a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Bool,
     Int,
     Double,
@@ -51,7 +51,7 @@ pub(super) struct Field {
     pub(super) name: String,
     /// Name in Go, which errors mention.
     pub(super) go: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     pub(super) count: Count,
     /// JSON leaves it out when it is empty.
     pub(super) omit_empty: bool,
@@ -70,9 +70,7 @@ pub(super) struct Message {
 impl Message {
     /// The field with a number.
     pub(super) fn field(&self, number: u64) -> Option<&Field> {
-        let at = self
-            .fields
-            .binary_search_by_key(&number, |field| field.number);
+        let at = self.fields.binary_search_by_key(&number, |field| field.number);
         at.ok().map(|at| &self.fields[at])
     }
 }
@@ -104,8 +102,8 @@ struct Table {
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let raw: RawTable = serde_json::from_str(include_str!("data/messages.json"))
-        .expect("the vendored messages are valid");
+    let raw: RawTable =
+        serde_json::from_str(include_str!("data/messages.json")).expect("the vendored messages are valid");
     let names: Vec<String> = raw.messages.keys().cloned().collect();
     let places: BTreeMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
     let place = |name: &str| {
@@ -140,21 +138,21 @@ fn field(raw: RawField, place: &impl Fn(&str) -> usize) -> Field {
         (Count::One, raw.t.as_str())
     };
     let kind = match kind {
-        "bool" => Kind::Bool,
-        "int32" | "int64" => Kind::Int,
-        "float64" => Kind::Double,
-        "string" => Kind::Text,
-        "bytes" => Kind::Bytes,
-        "Time" => Kind::Time,
-        "MicroTime" => Kind::MicroTime,
-        "Quantity" => Kind::Quantity,
-        "IntOrString" => Kind::IntOrString,
-        "Raw" => Kind::Raw,
-        "Strings" => Kind::Strings,
-        "SchemaOrBool" => Kind::SchemaOrBool,
-        "SchemaOrArray" => Kind::SchemaOrArray,
-        "SchemaOrStrings" => Kind::SchemaOrStrings,
-        name => Kind::Message(place(name)),
+        "bool" => FieldKind::Bool,
+        "int32" | "int64" => FieldKind::Int,
+        "float64" => FieldKind::Double,
+        "string" => FieldKind::Text,
+        "bytes" => FieldKind::Bytes,
+        "Time" => FieldKind::Time,
+        "MicroTime" => FieldKind::MicroTime,
+        "Quantity" => FieldKind::Quantity,
+        "IntOrString" => FieldKind::IntOrString,
+        "Raw" => FieldKind::Raw,
+        "Strings" => FieldKind::Strings,
+        "SchemaOrBool" => FieldKind::SchemaOrBool,
+        "SchemaOrArray" => FieldKind::SchemaOrArray,
+        "SchemaOrStrings" => FieldKind::SchemaOrStrings,
+        name => FieldKind::Message(place(name)),
     };
     Field {
         number: raw.p,
@@ -185,11 +183,7 @@ pub(super) fn schema() -> &'static Message {
 
 /// The message of a kind; options are of every version, and two documents of discovery say none.
 pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
-    let api_version = if api_version.is_empty() {
-        "v1"
-    } else {
-        api_version
-    };
+    let api_version = if api_version.is_empty() { "v1" } else { api_version };
     let key = format!("{api_version}/{kind}");
     let place = TABLE.kinds.get(&key).or_else(|| TABLE.kinds.get(kind))?;
     Some(message(*place))

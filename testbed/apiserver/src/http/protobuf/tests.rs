@@ -38,9 +38,7 @@ fn bare(value: &Value, top: bool) -> Value {
         Value::Object(members) => members
             .iter()
             .filter(|(_, member)| !member.is_null() && **member != json!([]))
-            .filter(|(key, member)| {
-                top || key.as_str() != "kind" || *member != "PartialObjectMetadata"
-            })
+            .filter(|(key, member)| top || key.as_str() != "kind" || *member != "PartialObjectMetadata")
             .filter(|(_, member)| top || *member != "meta.k8s.io/v1")
             .map(|(key, member)| (key.clone(), bare(member, false)))
             .collect(),
@@ -52,12 +50,7 @@ fn bare(value: &Value, top: bool) -> Value {
 fn what_the_server_writes_is_read_as_it_says_it_in_json() {
     for sample in samples().iter().filter(|sample| sample.json.is_object()) {
         let read = decode(&sample.bytes(), ("", "")).expect(&sample.name);
-        assert_eq!(
-            bare(&read, true),
-            bare(&sample.json, true),
-            "{}",
-            sample.name
-        );
+        assert_eq!(bare(&read, true), bare(&sample.json, true), "{}", sample.name);
     }
 }
 

@@ -54,9 +54,7 @@ impl<'a> Fields<'a> {
         if number == 0 || number > 0x7fff_ffff {
             let (name, wire) = (self.name, tag & 7);
             let number = u32::try_from(number).unwrap_or_default().cast_signed();
-            return Err(format!(
-                "proto: {name}: illegal tag {number} (wire type {wire})"
-            ));
+            return Err(format!("proto: {name}: illegal tag {number} (wire type {wire})"));
         }
         Ok(Some((number, self.value(tag & 7)?)))
     }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::special;
-use super::table::{self, Count, Field, Kind, Message};
+use super::table::{self, Count, Field, FieldKind, Message};
 use super::wire::{put_bytes, put_nested, put_number, put_tag};
 
 /// Writes an object as a message. What the object does not say is zero.
@@ -20,7 +20,7 @@ fn write_field(out: &mut Vec<u8>, field: &Field, object: &Value) {
     match field.count {
         Count::Inline => value(out, field.number, field.kind, object),
         // A nil list of bytes is not written; an empty one cannot be told from it in JSON.
-        Count::One if field.kind == Kind::Bytes && given.is_none() => {}
+        Count::One if field.kind == FieldKind::Bytes && given.is_none() => {}
         Count::One => value(out, field.number, field.kind, given.unwrap_or(&Value::Null)),
         Count::Pointer => {
             if let Some(given) = given {
@@ -47,23 +47,21 @@ fn write_field(out: &mut Vec<u8>, field: &Field, object: &Value) {
 }
 
 /// Writes one value under a number.
-fn value(out: &mut Vec<u8>, number: u64, kind: Kind, given: &Value) {
+fn value(out: &mut Vec<u8>, number: u64, kind: FieldKind, given: &Value) {
     match kind {
-        Kind::Bool => put_number(out, number, given.as_bool().unwrap_or_default().into()),
-        Kind::Int => put_number(out, number, integer(given).cast_unsigned()),
-        Kind::Double => {
+        FieldKind::Bool => put_number(out, number, given.as_bool().unwrap_or_default().into()),
+        FieldKind::Int => put_number(out, number, integer(given).cast_unsigned()),
+        FieldKind::Double => {
             put_tag(out, number, 1);
             out.extend_from_slice(&given.as_f64().unwrap_or_default().to_le_bytes());
         }
-        Kind::Text => put_bytes(out, number, given.as_str().unwrap_or_default().as_bytes()),
-        Kind::Bytes => {
+        FieldKind::Text => put_bytes(out, number, given.as_str().unwrap_or_default().as_bytes()),
+        FieldKind::Bytes => {
             let bytes = STANDARD.decode(given.as_str().unwrap_or_default());
             put_bytes(out, number, &bytes.unwrap_or_default());
         }
-        Kind::Message(place) => {
-            put_nested(out, number, |out| {
-                message(out, table::message(place), given)
-            });
+        FieldKind::Message(place) => {
+            put_nested(out, number, |out| message(out, table::message(place), given));
         }
         kind => put_nested(out, number, |out| special::write(out, kind, given)),
     }

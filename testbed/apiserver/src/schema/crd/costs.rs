@@ -32,12 +32,11 @@ impl Costs {
 
     fn count(&mut self, field: String, cost: u64, called: &str) -> Option<FieldError> {
         self.total = self.total.saturating_add(cost);
-        let error = (cost > RULE_LIMIT)
-            .then(|| FieldError::forbidden(field.as_str(), exceeded(called, cost, RULE_LIMIT)));
+        let error =
+            (cost > RULE_LIMIT).then(|| FieldError::forbidden(field.as_str(), exceeded(called, cost, RULE_LIMIT)));
         if cost >= SCHEMA_LIMIT / 100 {
             self.most_expensive.push((cost, field));
-            self.most_expensive
-                .sort_by_key(|it| std::cmp::Reverse(it.0));
+            self.most_expensive.sort_by_key(|it| std::cmp::Reverse(it.0));
             self.most_expensive.truncate(NAMED);
         }
         error
@@ -54,8 +53,7 @@ impl Costs {
             .into_iter()
             .map(|(_, field)| FieldError::forbidden(field, why))
             .collect();
-        let called =
-            "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        let called = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         let why = exceeded(called, self.total, SCHEMA_LIMIT);
         errors.push(FieldError::forbidden(path, why));
         errors

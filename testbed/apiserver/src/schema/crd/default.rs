@@ -12,8 +12,7 @@ pub(super) fn default(crd: &mut Value) {
         .unwrap_or_default()
         .to_owned();
     if let Some(Value::Object(names)) = crd.pointer_mut("/spec/names") {
-        let missing =
-            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().is_empty();
+        let missing = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().is_empty();
         if missing(names.get("singular")) && !kind.is_empty() {
             names.insert("singular".into(), kind.to_lowercase().into());
         }
@@ -26,18 +25,14 @@ pub(super) fn default(crd: &mut Value) {
             .or_insert_with(|| json!({ "strategy": "None" }));
     }
     default_webhook_port(crd);
-    let stored = crd
-        .pointer("/status/storedVersions")
-        .and_then(Value::as_array);
+    let stored = crd.pointer("/status/storedVersions").and_then(Value::as_array);
     if stored.is_none_or(Vec::is_empty) {
         remember_storage_version(crd);
     }
 }
 
 fn default_webhook_port(crd: &mut Value) {
-    if let Some(Value::Object(service)) =
-        crd.pointer_mut("/spec/conversion/webhook/clientConfig/service")
-    {
+    if let Some(Value::Object(service)) = crd.pointer_mut("/spec/conversion/webhook/clientConfig/service") {
         service.entry("port").or_insert_with(|| 443.into());
     }
 }

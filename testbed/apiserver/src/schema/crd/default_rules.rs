@@ -32,12 +32,7 @@ fn walk(schema: &Structural, path: &str, is_resource: bool, errors: &mut Vec<Fie
             continue;
         }
         let is_resource = property.extensions.embedded_resource;
-        walk(
-            property,
-            &format!("{path}.properties[{name}]"),
-            is_resource,
-            errors,
-        );
+        walk(property, &format!("{path}.properties[{name}]"), is_resource, errors);
     }
 }
 
@@ -46,11 +41,7 @@ fn check(default: &Value, schema: &Structural, at: &str) -> Vec<FieldError> {
     let mut pruned = default.clone();
     pruning::prune_value(&mut pruned, schema);
     if pruned != *default {
-        errors.push(FieldError::invalid(
-            at,
-            default.clone(),
-            "must not have unknown fields",
-        ));
+        errors.push(FieldError::invalid(at, default.clone(), "must not have unknown fields"));
     }
     match embedded::coerce(&mut pruned, schema) {
         Err(error) => {

@@ -44,16 +44,8 @@ const SCHEMA: &[(&str, &str, &str)] = &[
     ("Definitions", "definitions", "null"),
     ("ExternalDocs", "externalDocs", "null"),
     ("Example", "example", "null"),
-    (
-        "XPreserveUnknownFields",
-        "x-kubernetes-preserve-unknown-fields",
-        "null",
-    ),
-    (
-        "XEmbeddedResource",
-        "x-kubernetes-embedded-resource",
-        "false",
-    ),
+    ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields", "null"),
+    ("XEmbeddedResource", "x-kubernetes-embedded-resource", "false"),
     ("XIntOrString", "x-kubernetes-int-or-string", "false"),
     ("XListMapKeys", "x-kubernetes-list-map-keys", "null"),
     ("XListType", "x-kubernetes-list-type", "null"),
@@ -78,16 +70,11 @@ const VERSION: &[(&str, &str, &str)] = &[
     ("DeprecationWarning", "deprecationWarning", "null"),
     ("Schema", "schema", "null"),
     ("Subresources", "subresources", "null"),
-    (
-        "AdditionalPrinterColumns",
-        "additionalPrinterColumns",
-        "null",
-    ),
+    ("AdditionalPrinterColumns", "additionalPrinterColumns", "null"),
     ("SelectableFields", "selectableFields", "null"),
 ];
 
-const SUBRESOURCES: &[(&str, &str, &str)] =
-    &[("Status", "status", "null"), ("Scale", "scale", "null")];
+const SUBRESOURCES: &[(&str, &str, &str)] = &[("Status", "status", "null"), ("Scale", "scale", "null")];
 
 const SCALE: &[(&str, &str, &str)] = &[
     ("SpecReplicasPath", "specReplicasPath", "\"\""),
@@ -136,26 +123,19 @@ fn members(value: &Value, table: &[(&str, &str, &str)]) -> String {
 fn member(go_name: &str, value: &Value) -> String {
     match (go_name, value) {
         ("Properties" | "PatternProperties" | "Definitions", Value::Object(map)) => {
-            let each = map.iter().map(|(key, value)| {
-                format!("{}:{}", go::json(&Value::from(key.as_str())), schema(value))
-            });
+            let each = map
+                .iter()
+                .map(|(key, value)| format!("{}:{}", go::json(&Value::from(key.as_str())), schema(value)));
             format!("{{{}}}", each.collect::<Vec<_>>().join(","))
         }
         ("AllOf" | "OneOf" | "AnyOf", Value::Array(items)) => list(items, schema),
         ("XValidations", Value::Array(items)) => list(items, rule),
-        ("AdditionalPrinterColumns", Value::Array(items)) => {
-            list(items, |column| members(column, COLUMN))
-        }
-        ("SelectableFields", Value::Array(items)) => {
-            list(items, |field| members(field, SELECTABLE))
-        }
+        ("AdditionalPrinterColumns", Value::Array(items)) => list(items, |column| members(column, COLUMN)),
+        ("SelectableFields", Value::Array(items)) => list(items, |field| members(field, SELECTABLE)),
         ("Subresources", some) => members(some, SUBRESOURCES),
         ("Scale", some) => members(some, SCALE),
         ("Not", schema_value) => schema(schema_value),
-        ("Items", schema_value) => format!(
-            "{{\"Schema\":{},\"JSONSchemas\":null}}",
-            schema(schema_value)
-        ),
+        ("Items", schema_value) => format!("{{\"Schema\":{},\"JSONSchemas\":null}}", schema(schema_value)),
         ("AdditionalProperties", Value::Bool(allowed)) => {
             format!("{{\"Allows\":{allowed},\"Schema\":null}}")
         }
@@ -173,8 +153,5 @@ fn member(go_name: &str, value: &Value) -> String {
 }
 
 fn list(items: &[Value], print: fn(&Value) -> String) -> String {
-    format!(
-        "[{}]",
-        items.iter().map(print).collect::<Vec<_>>().join(",")
-    )
+    format!("[{}]", items.iter().map(print).collect::<Vec<_>>().join(","))
 }

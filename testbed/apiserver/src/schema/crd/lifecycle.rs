@@ -66,8 +66,7 @@ pub fn mark_deleted(crd: &Value, now: &str) -> Value {
         Value::Array(items) => items.push(CLEANUP_FINALIZER.into()),
         other => *other = json!([CLEANUP_FINALIZER]),
     }
-    let message =
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     set_condition(
         &mut changed,
         condition("Terminating", "True", "InstanceDeletionPending", message),
@@ -98,11 +97,7 @@ pub fn deletion_completed(crd: &Value, now: &str) -> Value {
     } else {
         ("NeverEstablished", "resource was never established")
     };
-    set_condition(
-        &mut changed,
-        condition("Terminating", "False", reason, message),
-        now,
-    );
+    set_condition(&mut changed, condition("Terminating", "False", reason, message), now);
     if let Some(Value::Array(items)) = changed.pointer_mut("/metadata/finalizers") {
         items.retain(|item| item != CLEANUP_FINALIZER);
     }
@@ -141,10 +136,7 @@ type Problem = (&'static str, String);
 fn decide(wanted: &Value, accepted: &Value, taken: &Taken) -> (Value, Option<Problem>) {
     let mut names = accepted.as_object().cloned().unwrap_or_default();
     let mut problem = None;
-    let mut single = |names: &mut Map<String, Value>,
-                      key: &str,
-                      reason: &'static str,
-                      used: &BTreeSet<String>| {
+    let mut single = |names: &mut Map<String, Value>, key: &str, reason: &'static str, used: &BTreeSet<String>| {
         let name = text(wanted, key);
         if name != text(accepted, key) && used.contains(name) {
             problem = Some((reason, in_use(name)));
@@ -203,10 +195,7 @@ fn in_use(name: &str) -> String {
 /// Established stays once it was; before that it follows the names.
 fn established_condition(crd: &Value, names: &Value) -> Value {
     let old = find(crd, "Established").cloned();
-    if old
-        .as_ref()
-        .is_some_and(|old| text(old, "status") == "True")
-    {
+    if old.as_ref().is_some_and(|old| text(old, "status") == "True") {
         return old.unwrap_or_default();
     }
     if text(names, "status") == "True" {
@@ -217,14 +206,7 @@ fn established_condition(crd: &Value, names: &Value) -> Value {
             "the initial names have been accepted",
         );
     }
-    old.unwrap_or_else(|| {
-        condition(
-            "Established",
-            "False",
-            "NotAccepted",
-            "not all names are accepted",
-        )
-    })
+    old.unwrap_or_else(|| condition("Established", "False", "NotAccepted", "not all names are accepted"))
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
@@ -297,8 +279,7 @@ mod tests {
     #[test]
     fn a_taken_short_name_is_a_conflict() {
         let first = accept_names(&crd("foos", "Foo", &["f"]), &[], "t1").expect("names change");
-        let second =
-            accept_names(&crd("bars", "Bar", &["f"]), &[&first], "t1").expect("names change");
+        let second = accept_names(&crd("bars", "Bar", &["f"]), &[&first], "t1").expect("names change");
         let names = find(&second, "NamesAccepted").expect("condition");
         assert_eq!(
             (text(names, "status"), text(names, "reason")),

@@ -1,7 +1,7 @@
 //! The names of a definition: group, plural, kind and the others.
 
-use aplomb_apimachinery::definition_names::{dns_1035_label, dns_1123_subdomain};
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation::{dns_1035_label, dns_subdomain};
 use serde_json::Value;
 
 use super::{text, texts};
@@ -9,7 +9,7 @@ use super::{text, texts};
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
 pub(super) fn validate_group(group: &str) -> Option<FieldError> {
-    let problems = dns_1123_subdomain(group);
+    let problems = dns_subdomain(group, false);
     if group.is_empty() {
         Some(FieldError::required("spec.group", ""))
     } else if !problems.is_empty() {
@@ -40,11 +40,7 @@ pub(super) fn validate(names: &Value, path: &str) -> Vec<FieldError> {
     for key in ["plural", "singular", "kind", "listKind"] {
         let name = text(names, key);
         let mixed = key.ends_with("ind");
-        let problems = dns_1035_label(&if mixed {
-            name.to_lowercase()
-        } else {
-            name.to_owned()
-        });
+        let problems = dns_1035_label(&if mixed { name.to_lowercase() } else { name.to_owned() });
         if !name.is_empty() && !problems.is_empty() {
             let head = if mixed {
                 "may have mixed case, but should otherwise match: "
@@ -59,11 +55,7 @@ pub(super) fn validate(names: &Value, path: &str) -> Vec<FieldError> {
     let kind = text(names, "kind");
     if !kind.is_empty() && kind == text(names, "listKind") {
         let detail = "kind and listKind may not be the same";
-        errors.push(FieldError::invalid(
-            format!("{path}.listKind"),
-            kind,
-            detail,
-        ));
+        errors.push(FieldError::invalid(format!("{path}.listKind"), kind, detail));
     }
     errors.extend(validate_each(names, "categories", path));
     errors
@@ -101,8 +93,7 @@ pub(super) fn validate_approval(crd: &Value, old: Option<&Value>) -> Option<Fiel
         Approval::Missing => Some(FieldError::required(at, format!("{head}, {see}"))),
         Approval::Invalid => {
             let value = crd["metadata"]["annotations"][APPROVAL].clone();
-            let detail =
-                format!("{head} with either a URL or a reason starting with \"unapproved\", {see}");
+            let detail = format!("{head} with either a URL or a reason starting with \"unapproved\", {see}");
             Some(FieldError::invalid(at, value, detail))
         }
     }
@@ -118,9 +109,7 @@ enum Approval {
 
 impl Approval {
     fn of(crd: &Value) -> Self {
-        let annotation = crd["metadata"]["annotations"][APPROVAL]
-            .as_str()
-            .unwrap_or_default();
+        let annotation = crd["metadata"]["annotations"][APPROVAL].as_str().unwrap_or_default();
         let host = annotation
             .split_once("://")
             .map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());

@@ -18,9 +18,7 @@ const REASONS: [&str; 4] = [
 
 /// Everything wrong with the members of a node's rules, short of compiling them.
 pub(super) fn validate_form(schema: &Value, path: &str) -> Vec<FieldError> {
-    let rules = schema
-        .get("x-kubernetes-validations")
-        .and_then(Value::as_array);
+    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
     let mut errors = Vec::new();
     for (index, rule) in rules.into_iter().flatten().enumerate() {
         let at = format!("{path}.x-kubernetes-validations[{index}]");
@@ -36,10 +34,7 @@ fn validate_texts(rule: &Value, at: &str) -> Vec<FieldError> {
     let message_at = format!("{at}.message");
     let mut errors = Vec::new();
     if expression.is_empty() {
-        errors.push(FieldError::required(
-            format!("{at}.rule"),
-            "rule is not specified",
-        ));
+        errors.push(FieldError::required(format!("{at}.rule"), "rule is not specified"));
     } else if !message.is_empty() && message.trim().is_empty() {
         errors.push(FieldError::invalid(
             message_at,
@@ -47,11 +42,7 @@ fn validate_texts(rule: &Value, at: &str) -> Vec<FieldError> {
             "must be non-empty if specified",
         ));
     } else if has_line_breaks(message.trim()) {
-        errors.push(FieldError::invalid(
-            message_at,
-            message,
-            "must not contain line breaks",
-        ));
+        errors.push(FieldError::invalid(message_at, message, "must not contain line breaks"));
     } else if has_line_breaks(expression) && message.trim().is_empty() {
         let detail = "message must be specified if rule contains line breaks";
         errors.push(FieldError::required(message_at, detail));
@@ -59,18 +50,14 @@ fn validate_texts(rule: &Value, at: &str) -> Vec<FieldError> {
     let expression = text(rule, "messageExpression");
     if !expression.is_empty() && expression.trim().is_empty() {
         let detail = "messageExpression must be non-empty if specified";
-        errors.push(FieldError::required(
-            format!("{at}.messageExpression"),
-            detail,
-        ));
+        errors.push(FieldError::required(format!("{at}.messageExpression"), detail));
     }
     errors
 }
 
 fn validate_reason(rule: &Value, at: &str) -> Option<FieldError> {
     let reason = rule.get("reason").and_then(Value::as_str)?;
-    (!REASONS.contains(&reason))
-        .then(|| FieldError::not_supported(format!("{at}.reason"), reason, &REASONS))
+    (!REASONS.contains(&reason)).then(|| FieldError::not_supported(format!("{at}.reason"), reason, &REASONS))
 }
 
 fn validate_field_path(rule: &Value, schema: &Value, at: &str) -> Vec<FieldError> {
@@ -178,14 +165,7 @@ impl Walk<'_> {
         }
     }
 
-    fn below(
-        &mut self,
-        above: &Place<'_>,
-        raw: &Value,
-        schema: &Structural,
-        step: &str,
-        lost: Option<&str>,
-    ) {
+    fn below(&mut self, above: &Place<'_>, raw: &Value, schema: &Structural, step: &str, lost: Option<&str>) {
         let path = format!("{}.{step}", above.path);
         let most = costs::most_elements(above.schema);
         let cardinality = above
@@ -202,18 +182,10 @@ impl Walk<'_> {
         });
     }
 
-    fn rule(
-        &mut self,
-        compiled: &Compiled,
-        raw: &Value,
-        at: &str,
-        lost: Option<&str>,
-        message_cost: Option<u64>,
-    ) {
+    fn rule(&mut self, compiled: &Compiled, raw: &Value, at: &str, lost: Option<&str>, message_cost: Option<u64>) {
         let shown = dump::rule(raw);
         if let Err(why) = &compiled.program {
-            self.errors
-                .push(printed(&format!("{at}.rule"), &shown, why));
+            self.errors.push(printed(&format!("{at}.rule"), &shown, why));
         }
         if let Some(why) = &compiled.message_error {
             self.errors
@@ -223,14 +195,9 @@ impl Walk<'_> {
         }
         let uses_old_self = matches!(&compiled.program, Ok(Some(program)) if program.uses_old_self);
         if let (true, Some(lost)) = (uses_old_self, lost) {
-            let detail = format!(
-                "oldSelf cannot be used on the uncorrelatable portion of the schema within {lost}"
-            );
-            self.errors.push(FieldError::invalid(
-                format!("{at}.rule"),
-                text(raw, "rule"),
-                detail,
-            ));
+            let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {lost}");
+            self.errors
+                .push(FieldError::invalid(format!("{at}.rule"), text(raw, "rule"), detail));
         }
         if let (false, Some(optional)) = (uses_old_self, raw.get("optionalOldSelf")) {
             let detail = "may not be set if oldSelf is not used in rule";

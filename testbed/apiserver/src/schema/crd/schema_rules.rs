@@ -26,13 +26,13 @@ const UNSUPPORTED: [&str; 6] = [
 
 /// What is known about a node from the nodes above it.
 #[derive(Clone, Default)]
-pub(super) struct Above {
+pub(super) struct ParentSchema {
     pub(super) is_root: bool,
     inside_metadata: bool,
     no_defaults: Option<String>,
 }
 
-impl Above {
+impl ParentSchema {
     pub(super) fn root() -> Self {
         Self {
             is_root: true,
@@ -42,18 +42,12 @@ impl Above {
 }
 
 /// Checks a node and everything below it.
-pub(super) fn validate(schema: &Value, path: &str, above: &Above) -> Vec<FieldError> {
+pub(super) fn validate(schema: &Value, path: &str, above: &ParentSchema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     unsupported(schema, path, above, &mut errors);
-    if has(schema, "additionalProperties")
-        && has_properties(schema)
-        && schema["additionalProperties"] != true
-    {
+    if has(schema, "additionalProperties") && has_properties(schema) && schema["additionalProperties"] != true {
         let detail = "additionalProperties and properties are mutual exclusive";
-        errors.push(FieldError::forbidden(
-            format!("{path}.additionalProperties"),
-            detail,
-        ));
+        errors.push(FieldError::forbidden(format!("{path}.additionalProperties"), detail));
     }
     for (step, child) in children(schema) {
         let below = descend(schema, &step, above);
@@ -71,8 +65,8 @@ pub(super) fn validate(schema: &Value, path: &str, above: &Above) -> Vec<FieldEr
     errors
 }
 
-fn descend(schema: &Value, step: &str, above: &Above) -> Above {
-    let mut below = Above {
+fn descend(schema: &Value, step: &str, above: &ParentSchema) -> ParentSchema {
+    let mut below = ParentSchema {
         is_root: false,
         ..above.clone()
     };
@@ -86,15 +80,14 @@ fn descend(schema: &Value, step: &str, above: &Above) -> Above {
             }
         }
         None if step == ".additionalProperties" && above.inside_metadata => {
-            below.no_defaults =
-                Some("inside additionalProperties applying to object metadata".to_owned());
+            below.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
         }
         _ => {}
     }
     below
 }
 
-fn unsupported(schema: &Value, path: &str, above: &Above, errors: &mut Vec<FieldError>) {
+fn unsupported(schema: &Value, path: &str, above: &ParentSchema, errors: &mut Vec<FieldError>) {
     let kind = text(schema, "type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         let at = format!("{path}.type");
@@ -121,8 +114,7 @@ fn unsupported(schema: &Value, path: &str, above: &Above, errors: &mut Vec<Field
         forbid(embedded, "must not be used inside of resource meta");
     }
     if flag(schema, "uniqueItems") {
-        let detail =
-            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         forbid("uniqueItems", detail);
     }
 }
@@ -162,11 +154,7 @@ fn map_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
     if !["atomic", "granular"].contains(&map_type) {
         let at = format!("{path}.x-kubernetes-map-type");
-        errors.push(FieldError::not_supported(
-            at,
-            map_type,
-            &["atomic", "granular"],
-        ));
+        errors.push(FieldError::not_supported(at, map_type, &["atomic", "granular"]));
     }
 }
 
@@ -211,9 +199,7 @@ fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
     match list_type {
         None if !keys.is_empty() => errors.push(FieldError::required(at, detail)),
-        Some(other) if other != "map" && !keys.is_empty() => {
-            errors.push(FieldError::invalid(at, other, detail))
-        }
+        Some(other) if other != "map" && !keys.is_empty() => errors.push(FieldError::invalid(at, other, detail)),
         _ => {}
     }
     if list_type != Some("map") {
@@ -254,8 +240,7 @@ fn map_keys(items: &Value, keys: &[String], path: &str, errors: &mut Vec<FieldEr
                 errors.push(FieldError::invalid(keys_at.clone(), keys.to_vec(), detail));
             }
             Some(property) if ["array", "object"].contains(&text(property, "type")) => {
-                let detail =
-                    "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
                 let at = format!("{path}.items.properties[{key}].type");
                 errors.push(FieldError::invalid(at, text(items, "type"), detail));
             }

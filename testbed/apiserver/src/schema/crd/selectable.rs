@@ -106,9 +106,7 @@ fn unquote(token: &str) -> Result<String, String> {
             ('\\', Some('n')) => out.push('\n'),
             ('\\', Some('t')) => out.push('\t'),
             ('\\', Some(other)) => {
-                return Err(format!(
-                    "invalid string literal: invalid escape char \\{other}"
-                ));
+                return Err(format!("invalid string literal: invalid escape char \\{other}"));
             }
             (c, _) => out.push(c),
         }
@@ -128,11 +126,7 @@ pub(super) fn validate(fields: &[Value], schema: &Structural, path: &str) -> Vec
             continue;
         }
         match resolve(json_path, schema, false) {
-            Err(why) => errors.push(FieldError::invalid(
-                at,
-                json_path,
-                format!("is an invalid path: {why}"),
-            )),
+            Err(why) => errors.push(FieldError::invalid(at, json_path, format!("is an invalid path: {why}"))),
             Ok((printed, found)) => {
                 errors.extend(validate_one(&at, json_path, &printed, found));
                 if !seen.insert(printed) {
@@ -147,12 +141,7 @@ pub(super) fn validate(fields: &[Value], schema: &Structural, path: &str) -> Vec
     errors
 }
 
-fn validate_one(
-    at: &str,
-    json_path: &str,
-    printed: &str,
-    found: Option<&Structural>,
-) -> Vec<FieldError> {
+fn validate_one(at: &str, json_path: &str, printed: &str, found: Option<&Structural>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if printed.split(['.', '[']).next() == Some("metadata") {
         errors.push(FieldError::invalid(

@@ -5,14 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use aplomb_apimachinery::definition_names::dns_1035_label;
 use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::validation::dns_1035_label;
 use serde_json::{Map, Value};
 
-use super::schema_rules::{self, Above};
-use super::version_parts::{
-    validate_columns, validate_conversion, validate_deprecation, validate_selectable,
-};
+use super::schema_rules::{self, ParentSchema};
+use super::version_parts::{validate_columns, validate_conversion, validate_deprecation, validate_selectable};
 use super::{default_rules, dump, is_true, names, rules, structural_rules, text};
 use crate::schema::structural::Structural;
 
@@ -43,12 +41,7 @@ const ROOT_MEMBERS: [&str; 22] = [
 const ROOT_FIELDS: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 
 /// What versions may have in common.
-const SHARED: [&str; 4] = [
-    "schema",
-    "subresources",
-    "additionalPrinterColumns",
-    "selectableFields",
-];
+const SHARED: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
 
 /// A definition's versions with what they share moved up.
 struct Hoisted {
@@ -79,8 +72,7 @@ impl Hoisted {
     fn has_status(&self, version: Option<&Value>) -> bool {
         let shared = self.shared.get("subresources");
         let own = |v: &Value| v.pointer("/subresources/status").is_some();
-        shared.is_some_and(|s| s.get("status").is_some())
-            || version.map_or_else(|| self.versions.iter().any(own), own)
+        shared.is_some_and(|s| s.get("status").is_some()) || version.map_or_else(|| self.versions.iter().any(own), own)
     }
 }
 
@@ -88,14 +80,8 @@ impl Hoisted {
 pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let spec = &crd["spec"];
     let hoisted = Hoisted::of(spec);
-    let mut errors: Vec<FieldError> = names::validate_group(text(spec, "group"))
-        .into_iter()
-        .collect();
-    errors.extend(one_of(
-        "spec.scope",
-        text(spec, "scope"),
-        &["Cluster", "Namespaced"],
-    ));
+    let mut errors: Vec<FieldError> = names::validate_group(text(spec, "group")).into_iter().collect();
+    errors.extend(one_of("spec.scope", text(spec, "scope"), &["Cluster", "Namespaced"]));
     errors.extend(missing_schemas(&hoisted));
     let preserves = is_true(spec, "preserveUnknownFields");
     let preserving = |why: &str| FieldError::invalid("spec.preserveUnknownFields", true, why);
@@ -118,7 +104,8 @@ pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors.extend(validate_stored_versions(crd));
     errors.extend(names::validate_approval(crd, old));
     if preserves {
-        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(preserving(why));
     }
     errors
@@ -126,10 +113,7 @@ pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
 
 fn has_defaults(version: &Value) -> bool {
     fn any(schema: &Value) -> bool {
-        schema.get("default").is_some()
-            || structural_rules::children(schema)
-                .iter()
-                .any(|(_, child)| any(child))
+        schema.get("default").is_some() || structural_rules::children(schema).iter().any(|(_, child)| any(child))
     }
     version.pointer("/schema/openAPIV3Schema").is_some_and(any)
 }
@@ -158,9 +142,7 @@ fn missing_schemas(hoisted: &Hoisted) -> Vec<FieldError> {
         .enumerate()
         .filter(|(_, version)| absent(version.get("schema")));
     let at = |index: usize| format!("spec.versions[{index}].schema.openAPIV3Schema");
-    versions
-        .map(|(index, _)| FieldError::required(at(index), ""))
-        .collect()
+    versions.map(|(index, _)| FieldError::required(at(index), "")).collect()
 }
 
 fn validate_version(version: &Value, path: &str, hoisted: &Hoisted) -> Vec<FieldError> {
@@ -168,11 +150,7 @@ fn validate_version(version: &Value, path: &str, hoisted: &Hoisted) -> Vec<Field
     let name = text(version, "name");
     let problems = dns_1035_label(name);
     if !problems.is_empty() {
-        errors.push(FieldError::invalid(
-            format!("{path}.name"),
-            name,
-            problems.join(","),
-        ));
+        errors.push(FieldError::invalid(format!("{path}.name"), name, problems.join(",")));
     }
     errors.extend(validate_deprecation(version, path));
     if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
@@ -187,9 +165,7 @@ fn validate_version(version: &Value, path: &str, hoisted: &Hoisted) -> Vec<Field
         version.get("additionalPrinterColumns"),
         &format!("{path}.additionalPrinterColumns"),
     ));
-    let schema = version
-        .get("schema")
-        .or_else(|| hoisted.shared.get("schema"));
+    let schema = version.get("schema").or_else(|| hoisted.shared.get("schema"));
     errors.extend(validate_selectable(
         version.get("selectableFields"),
         schema,
@@ -240,7 +216,7 @@ fn validate_schema(schema: &Value, path: &str, has_status: bool) -> Vec<FieldErr
         sound = found.is_empty();
         errors.extend(found);
     }
-    let found = schema_rules::validate(schema, path, &Above::root());
+    let found = schema_rules::validate(schema, path, &ParentSchema::root());
     let broken = if sound {
         rules::validate_expressions(schema, &structural, path, &found)
     } else {
@@ -270,19 +246,16 @@ fn preserves_nothing(schema: &Value) -> bool {
 fn validate_root(schema: &Value, path: &str) -> Option<FieldError> {
     let kind = text(schema, "type");
     if !kind.is_empty() && kind != "object" {
-        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        let detail =
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         return Some(FieldError::invalid(format!("{path}.type"), kind, detail));
     }
     let members = schema.as_object()?;
-    if members
-        .keys()
-        .all(|key| ROOT_MEMBERS.contains(&key.as_str()))
-    {
+    if members.keys().all(|key| ROOT_MEMBERS.contains(&key.as_str())) {
         return None;
     }
-    let why = format!(
-        "only {ROOT_FIELDS} fields are allowed at the root of the schema if the status subresource is enabled"
-    );
+    let why =
+        format!("only {ROOT_FIELDS} fields are allowed at the root of the schema if the status subresource is enabled");
     Some(printed(path, &dump::schema(schema), &why))
 }
 
@@ -315,11 +288,7 @@ fn validate_version_set(versions: &[Value]) -> Vec<FieldError> {
     let first = versions.first().map_or("", |v| text(v, "name"));
     let problems = dns_1035_label(first);
     if !first.is_empty() && !problems.is_empty() {
-        errors.push(FieldError::invalid(
-            "spec.version",
-            first,
-            problems.join(","),
-        ));
+        errors.push(FieldError::invalid("spec.version", first, problems.join(",")));
     }
     errors
 }
@@ -329,10 +298,7 @@ fn validate_immutable(crd: &Value, old: &Value) -> Vec<FieldError> {
         ("/spec/group", "spec.group"),
         ("/spec/names/plural", "spec.names.plural"),
     ];
-    let established = [
-        ("/spec/scope", "spec.scope"),
-        ("/spec/names/kind", "spec.names.kind"),
-    ];
+    let established = [("/spec/scope", "spec.scope"), ("/spec/names/kind", "spec.names.kind")];
     let when_served = super::is_true_condition(old, "Established").then_some(established);
     let paths = when_served.into_iter().flatten().chain(always);
     let changed = paths.filter(|(pointer, _)| crd.pointer(pointer) != old.pointer(pointer));
@@ -345,10 +311,7 @@ fn validate_immutable(crd: &Value, old: &Value) -> Vec<FieldError> {
 
 fn validate_stored_versions(crd: &Value) -> Vec<FieldError> {
     let at = "status.storedVersions";
-    let stored = crd["status"]["storedVersions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+    let stored = crd["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
     if stored.is_empty() {
         return vec![FieldError::new(
             ErrorType::Invalid,

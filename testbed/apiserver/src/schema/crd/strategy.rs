@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use aplomb_apimachinery::definition_names::dns_1123_subdomain;
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::{Column, Decoded, Part, PatchMeta, Strategy};
 use aplomb_apimachinery::status::ApiError;
+use aplomb_apimachinery::validation::dns_subdomain;
 use aplomb_builtin_kinds as kinds;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -78,17 +78,11 @@ impl Strategy for DefinitionStrategy {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        let masked = if prefix {
-            name.strip_suffix('-').map(|n| format!("{n}a"))
-        } else {
-            None
-        };
-        dns_1123_subdomain(masked.as_deref().unwrap_or(name))
+        dns_subdomain(name, prefix)
     }
 
     fn openapi(&self) -> &Value {
-        self.schema
-            .get_or_init(kinds::custom_resource_definition_openapi)
+        self.schema.get_or_init(kinds::custom_resource_definition_openapi)
     }
 
     fn reset_fields(&self, part: Part) -> Vec<Vec<String>> {
@@ -139,11 +133,7 @@ impl Strategy for DefinitionStrategy {
 fn validate_own_name(object: &Value) -> Option<FieldError> {
     let name = text(&object["metadata"], "name");
     let names = &object["spec"]["names"];
-    let wanted = format!(
-        "{}.{}",
-        text(names, "plural"),
-        text(&object["spec"], "group")
-    );
+    let wanted = format!("{}.{}", text(names, "plural"), text(&object["spec"], "group"));
     let detail = "must be spec.names.plural+\".\"+spec.group";
     (name != wanted).then(|| FieldError::invalid("metadata.name", name, detail))
 }
@@ -152,10 +142,7 @@ fn unrecognized_formats(schema: &Structural, found: &mut Vec<String>) {
     if !schema.format.is_empty() && formats::supported(schema).is_empty() {
         found.push(schema.format.clone());
     }
-    schema
-        .items
-        .iter()
-        .for_each(|items| unrecognized_formats(items, found));
+    schema.items.iter().for_each(|items| unrecognized_formats(items, found));
     let nested = schema
         .all_of
         .iter()

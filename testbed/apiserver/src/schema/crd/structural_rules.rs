@@ -39,11 +39,7 @@ pub(super) fn unsupported(schema: &Value) -> Option<&'static str> {
         .iter()
         .find(|(key, _)| schema.get(*key).is_some())
         .map(|(_, name)| *name);
-    here.or_else(|| {
-        children(schema)
-            .into_iter()
-            .find_map(|(_, child)| unsupported(child))
-    })
+    here.or_else(|| children(schema).into_iter().find_map(|(_, child)| unsupported(child)))
 }
 
 /// Every schema directly below, with the rest of its path.
@@ -61,11 +57,7 @@ pub(super) fn children(schema: &Value) -> Vec<(String, &Value)> {
         found.push((format!(".properties[{name}]"), child));
     }
     for key in ["allOf", "anyOf", "oneOf"] {
-        let list = schema
-            .get(key)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
+        let list = schema.get(key).and_then(Value::as_array).into_iter().flatten();
         found.extend(
             list.enumerate()
                 .map(|(index, child)| (format!(".{key}[{index}]"), child)),
@@ -96,20 +88,12 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldEr
     match schema.get("items").filter(|items| items.is_object()) {
         Some(items) => check_node(items, Level::Item, &format!("{path}.items"), errors),
         None if kind == "array" => {
-            errors.push(FieldError::required(
-                format!("{path}.items"),
-                "must be specified",
-            ));
+            errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
         }
         None => {}
     }
     for (name, property) in properties(schema) {
-        check_node(
-            property,
-            Level::Field,
-            &format!("{path}.properties[{name}]"),
-            errors,
-        );
+        check_node(property, Level::Field, &format!("{path}.properties[{name}]"), errors);
     }
     check_additional(schema, level, path, errors);
     check_extensions(schema, path, errors);
@@ -117,11 +101,9 @@ fn check_node(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldEr
     check_type(schema, level, path, errors);
     check_meta(schema, level, path, errors);
     let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
-    if flag(schema, "x-kubernetes-embedded-resource")
-        && !preserves
-        && properties(schema).next().is_none()
-    {
-        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+    if flag(schema, "x-kubernetes-embedded-resource") && !preserves && properties(schema).next().is_none() {
+        let detail =
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.push(FieldError::required(format!("{path}.properties"), detail));
     }
 }
@@ -132,10 +114,7 @@ fn check_additional(schema: &Value, level: Level, path: &str, errors: &mut Vec<F
     };
     let at = format!("{path}.additionalProperties");
     if level == Level::Root {
-        errors.push(FieldError::forbidden(
-            at.clone(),
-            "must not be used at the root",
-        ));
+        errors.push(FieldError::forbidden(at.clone(), "must not be used at the root"));
     }
     if additional.is_object() {
         check_node(additional, Level::Field, &at, errors);
@@ -150,10 +129,7 @@ fn check_extensions(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if !flag(schema, "x-kubernetes-int-or-string") {
         return;
     }
-    for key in [
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-embedded-resource",
-    ] {
+    for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
         if flag(schema, key) {
             let detail = "must be false if x-kubernetes-int-or-string is true";
             errors.push(FieldError::invalid(format!("{path}.{key}"), true, detail));
@@ -164,8 +140,7 @@ fn check_extensions(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 fn check_type(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     let kind = text(schema, "type");
     let at = format!("{path}.type");
-    let open = flag(schema, "x-kubernetes-int-or-string")
-        || flag(schema, "x-kubernetes-preserve-unknown-fields");
+    let open = flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
     if flag(schema, "x-kubernetes-embedded-resource") && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         errors.push(if kind.is_empty() {
@@ -188,11 +163,7 @@ fn check_type(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldEr
 
 fn check_meta(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     let is_resource = level == Level::Root || flag(schema, "x-kubernetes-embedded-resource");
-    for (name, wanted) in [
-        ("kind", "string"),
-        ("apiVersion", "string"),
-        ("metadata", "object"),
-    ] {
+    for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         let Some(member) = schema.get("properties").and_then(|p| p.get(name)) else {
             continue;
         };
@@ -207,11 +178,9 @@ fn check_meta(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldEr
         if let ("metadata", Level::Root, Value::Object(member)) = (name, level, member)
             && !is_plain_metadata(member)
         {
-            let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-            errors.push(FieldError::forbidden(
-                format!("{path}.properties[metadata]"),
-                detail,
-            ));
+            let detail =
+                "must not specify anything other than name and generateName, but metadata is implicitly specified";
+            errors.push(FieldError::forbidden(format!("{path}.properties[metadata]"), detail));
         }
     }
 }
@@ -219,10 +188,9 @@ fn check_meta(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldEr
 fn is_plain_metadata(schema: &Map<String, Value>) -> bool {
     schema.iter().all(|(key, value)| match key.as_str() {
         "type" | "default" => true,
-        "properties" => value.as_object().is_none_or(|p| {
-            p.keys()
-                .all(|k| matches!(k.as_str(), "name" | "generateName"))
-        }),
+        "properties" => value
+            .as_object()
+            .is_none_or(|p| p.keys().all(|k| matches!(k.as_str(), "name" | "generateName"))),
         _ => false,
     })
 }
@@ -235,20 +203,10 @@ fn check_values(schema: &Value, level: Level, path: &str, errors: &mut Vec<Field
         if key == "anyOf" && is_either(schema.get("anyOf")) {
             continue;
         }
-        let list = schema
-            .get(key)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
+        let list = schema.get(key).and_then(Value::as_array).into_iter().flatten();
         for (index, nested) in list.enumerate() {
             let skip = key == "allOf" && index == 0 && is_either(nested.get("anyOf"));
-            check_nested(
-                nested,
-                skip,
-                level,
-                &format!("{path}.{key}[{index}]"),
-                errors,
-            );
+            check_nested(nested, skip, level, &format!("{path}.{key}[{index}]"), errors);
         }
     }
     if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
@@ -258,11 +216,7 @@ fn check_values(schema: &Value, level: Level, path: &str, errors: &mut Vec<Field
     if !pattern.is_empty() && !Pattern::new(pattern).is_valid() {
         let why = complaint(pattern);
         let detail = format!("must be a valid regular expression, but isn't: {why}");
-        errors.push(FieldError::invalid(
-            format!("{path}.pattern"),
-            pattern,
-            detail,
-        ));
+        errors.push(FieldError::invalid(format!("{path}.pattern"), pattern, detail));
     }
 }
 
@@ -282,13 +236,7 @@ const FORBIDDEN: [(&str, &str); 12] = [
     ("x-kubernetes-map-type", "undefined"),
 ];
 
-fn check_nested(
-    schema: &Value,
-    skip_any_of: bool,
-    level: Level,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_nested(schema: &Value, skip_any_of: bool, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     let mut own = schema.clone();
     if let (true, Value::Object(map)) = (skip_any_of, &mut own) {
         map.remove("anyOf");
@@ -306,10 +254,7 @@ fn check_nested(
         }
     }
     let set = |value: &Value| !(value == "" || *value == Value::Bool(false) || *value == json!([]));
-    for (key, absence) in FORBIDDEN
-        .iter()
-        .chain(&[("x-kubernetes-validations", "empty")])
-    {
+    for (key, absence) in FORBIDDEN.iter().chain(&[("x-kubernetes-validations", "empty")]) {
         if schema.get(*key).is_some_and(set) {
             let detail = format!("must be {absence} to be structural");
             errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
@@ -318,13 +263,7 @@ fn check_nested(
 }
 
 /// What a junctor mentions must be on the spine too.
-fn check_completeness(
-    values: &Value,
-    spine: Option<&Value>,
-    at: &str,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_completeness(values: &Value, spine: Option<&Value>, at: &str, path: &str, errors: &mut Vec<FieldError>) {
     let Some(spine) = spine else {
         let detail = format!("because it is defined in {path}");
         errors.push(FieldError::required(at, detail));

@@ -31,9 +31,7 @@ pub(super) fn validate_columns(columns: Option<&Value>, path: &str) -> Vec<Field
         let types = format!("must be one of {}", COLUMN_TYPES.join(","));
         match text(column, "type") {
             "" => errors.push(FieldError::required(at("type"), types)),
-            kind if !COLUMN_TYPES.contains(&kind) => {
-                errors.push(FieldError::invalid(at("type"), kind, types))
-            }
+            kind if !COLUMN_TYPES.contains(&kind) => errors.push(FieldError::invalid(at("type"), kind, types)),
             _ => {}
         }
         let format = text(column, "format");
@@ -53,14 +51,8 @@ pub(super) fn validate_columns(columns: Option<&Value>, path: &str) -> Vec<Field
     errors
 }
 
-pub(super) fn validate_selectable(
-    fields: Option<&Value>,
-    schema: Option<&Value>,
-    path: &str,
-) -> Vec<FieldError> {
-    let fields = fields
-        .and_then(Value::as_array)
-        .filter(|fields| !fields.is_empty());
+pub(super) fn validate_selectable(fields: Option<&Value>, schema: Option<&Value>, path: &str) -> Vec<FieldError> {
+    let fields = fields.and_then(Value::as_array).filter(|fields| !fields.is_empty());
     let schema = schema
         .and_then(|schema| schema.get("openAPIV3Schema"))
         .map(Structural::parse);

@@ -42,14 +42,8 @@ fn mismatch(json: &Value, schema: &Structural) -> Option<String> {
         return (!json.is_string() && !json.is_i64()).then(|| why.to_owned());
     }
     let (fits, wanted) = match schema.type_name.as_str() {
-        "object" => (
-            json.is_object(),
-            "a map for the provided schema with type=object",
-        ),
-        "array" => (
-            json.is_array(),
-            "an array for the provided schema with type=array",
-        ),
+        "object" => (json.is_object(), "a map for the provided schema with type=object"),
+        "array" => (json.is_array(), "an array for the provided schema with type=array"),
         "string" => (json.is_string(), "string"),
         "number" => (json.is_number(), "float"),
         "integer" => (json.is_i64(), "int"),
@@ -117,11 +111,7 @@ fn convert_map(map: &Map<String, Value>, schema: &Structural) -> Val {
     for (key, value) in map {
         let property = schema.properties.get(key);
         let is_field = property.is_some() || schema.additional.is_none();
-        let name = if is_field {
-            escape(key)
-        } else {
-            Some(key.clone())
-        };
+        let name = if is_field { escape(key) } else { Some(key.clone()) };
         let below = property.or_else(|| schema.additional_schema());
         if let Some(name) = name {
             out.insert(Key::String(name.into()), convert_or_take(value, below));

@@ -106,12 +106,7 @@ fn object(schema: &Structural, is_resource: bool) -> Declared {
             ("kind", unbounded()),
             ("metadata", metadata),
         ] {
-            if schema
-                .limits
-                .required
-                .iter()
-                .any(|required| required == name)
-            {
+            if schema.limits.required.iter().any(|required| required == name) {
                 found.least_bytes += name.len() as u64 + inner.least_bytes + 4;
             }
             found.fields.insert(name.to_owned(), inner);

@@ -72,15 +72,8 @@ impl Compiled {
 
     /// What the rule costs at worst if there are `cardinality` values of the node (as many as fit
     /// into a request unless told), and what its message costs.
-    pub(crate) fn costs(
-        &self,
-        schema: &Structural,
-        is_resource: bool,
-        cardinality: Option<u64>,
-    ) -> (u64, Option<u64>) {
-        let (Ok(Some(program)), Some(declared)) =
-            (&self.program, declared::limits(schema, is_resource))
-        else {
+    pub(crate) fn costs(&self, schema: &Structural, is_resource: bool, cardinality: Option<u64>) -> (u64, Option<u64>) {
+        let (Ok(Some(program)), Some(declared)) = (&self.program, declared::limits(schema, is_resource)) else {
             return (0, None);
         };
         let variables = variables(&self.rule, schema, is_resource);
@@ -92,16 +85,14 @@ impl Compiled {
 
     /// What a failure says: the message expression if it gives a usable text, else the message.
     pub(super) fn detail(&self, scope: &Scope) -> String {
-        let evaluated =
-            self.message
-                .as_ref()
-                .and_then(|message| match message.run(scope.variables()) {
-                    Ok(Val::String(text)) => Some(text.trim().to_owned()),
-                    _ => None,
-                });
-        let usable = |text: &String| {
-            !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n')
-        };
+        let evaluated = self
+            .message
+            .as_ref()
+            .and_then(|message| match message.run(scope.variables()) {
+                Ok(Val::String(text)) => Some(text.trim().to_owned()),
+                _ => None,
+            });
+        let usable = |text: &String| !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n');
         evaluated
             .filter(usable)
             .unwrap_or_else(|| match self.rule.message.trim() {

@@ -15,11 +15,7 @@ pub(super) fn of_schema(schema: &Structural, name: &str, is_resource: bool) -> O
     match schema.type_name.as_str() {
         "array" => {
             let items = schema.items.as_deref()?;
-            let item = of_schema(
-                items,
-                &format!("{name}.@idx"),
-                items.extensions.embedded_resource,
-            )?;
+            let item = of_schema(items, &format!("{name}.@idx"), items.extensions.embedded_resource)?;
             Some(Type::list(item))
         }
         "object" => of_object(schema, name, is_resource),
@@ -44,11 +40,7 @@ fn of_object(schema: &Structural, name: &str, is_resource: bool) -> Option<Type>
     }
     let mut fields = BTreeMap::new();
     for (property, child) in &schema.properties {
-        let inner = of_schema(
-            child,
-            &format!("{name}.{property}"),
-            child.extensions.embedded_resource,
-        );
+        let inner = of_schema(child, &format!("{name}.{property}"), child.extensions.embedded_resource);
         if let (Some(inner), Some(escaped)) = (inner, escape(property)) {
             fields.insert(escaped, inner);
         }

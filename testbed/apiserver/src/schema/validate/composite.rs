@@ -33,10 +33,7 @@ fn any_of(walk: &Walk<'_>, value: &Value, schema: &Structural, path: &str, repor
         keep_best(&mut best, result);
     }
     if let Some(best) = best {
-        let text = format!(
-            "{} must validate at least one schema (anyOf)",
-            go_quote(path)
-        );
+        let text = format!("{} must validate at least one schema (anyOf)", go_quote(path));
         report.push(Failure::composite(text));
         report.merge(best);
     }
@@ -80,20 +77,14 @@ fn all_of(walk: &Walk<'_>, value: &Value, schema: &Structural, path: &str, repor
     }
     if valid < schema.all_of.len() {
         let none = if valid == 0 { ". None validated" } else { "" };
-        let text = format!(
-            "{} must validate all the schemas (allOf){none}",
-            go_quote(path)
-        );
+        let text = format!("{} must validate all the schemas (allOf){none}", go_quote(path));
         report.push(Failure::composite(text));
     }
 }
 
 /// Of failed alternatives the first with the most checks made is the one to show.
 fn keep_best(best: &mut Option<Report>, result: Report) {
-    if best
-        .as_ref()
-        .is_none_or(|known| result.matches > known.matches)
-    {
+    if best.as_ref().is_none_or(|known| result.matches > known.matches) {
         *best = Some(result);
     }
 }

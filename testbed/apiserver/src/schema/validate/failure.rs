@@ -28,21 +28,11 @@ enum Shape {
 }
 
 impl Failure {
-    fn field(
-        path: &str,
-        text: String,
-        kind: ErrorType,
-        value: Option<Value>,
-        detail: Option<String>,
-    ) -> Self {
+    fn field(path: &str, text: String, kind: ErrorType, value: Option<Value>, detail: Option<String>) -> Self {
         Self {
             path: path.to_owned(),
             text,
-            shape: Shape::Field {
-                kind,
-                value,
-                detail,
-            },
+            shape: Shape::Field { kind, value, detail },
         }
     }
 
@@ -80,17 +70,8 @@ impl Failure {
 
     /// `actual` is a type name, or the text that does not have the wanted format.
     pub(super) fn wrong_type(path: &str, wanted: &str, actual: &str) -> Self {
-        let text = format!(
-            "{path} in body must be of type {wanted}: {}",
-            go_quote(actual)
-        );
-        Self::field(
-            path,
-            text,
-            ErrorType::TypeInvalid,
-            Some(actual.into()),
-            None,
-        )
+        let text = format!("{path} in body must be of type {wanted}: {}", go_quote(actual));
+        Self::field(path, text, ErrorType::TypeInvalid, Some(actual.into()), None)
     }
 
     pub(super) fn too_long(path: &str, max: i64) -> Self {
@@ -104,13 +85,7 @@ impl Failure {
         let unit = if max == 1 { "item" } else { "items" };
         let text = format!("{path} in body should have at most {max} {what}");
         let detail = format!("must have at most {max} {unit}");
-        Self::field(
-            path,
-            text,
-            ErrorType::TooMany,
-            Some(actual.into()),
-            Some(detail),
-        )
+        Self::field(path, text, ErrorType::TooMany, Some(actual.into()), Some(detail))
     }
 
     pub(super) fn not_in_enum(path: &str, value: &Value, allowed: &[Value]) -> Self {
@@ -118,13 +93,7 @@ impl Failure {
         let quoted: Vec<String> = allowed.iter().map(|v| go_quote(&shown(v))).collect();
         let detail = format!("supported values: {}", quoted.join(", "));
         let text = format!("{path} in body should be one of {}", quoted.join(" "));
-        Self::field(
-            path,
-            text,
-            ErrorType::NotSupported,
-            Some(value.clone()),
-            Some(detail),
-        )
+        Self::field(path, text, ErrorType::NotSupported, Some(value.clone()), Some(detail))
     }
 
     fn into_field_error(self, prefix: &str) -> FieldError {
@@ -140,11 +109,7 @@ impl Failure {
                 let field = if prefix.is_empty() { "<nil>" } else { prefix };
                 FieldError::invalid(field, "", self.text)
             }
-            Shape::Field {
-                kind,
-                value,
-                detail,
-            } => FieldError {
+            Shape::Field { kind, value, detail } => FieldError {
                 kind,
                 field,
                 value,

@@ -115,9 +115,7 @@ fn patterns() -> Patterns {
         rgb_color: new(
             r"^rgb\(\s*(0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])\s*,\s*(0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])\s*,\s*(0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])\s*\)$",
         ),
-        base64: new(
-            "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$",
-        ),
+        base64: new("^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"),
         credit_card: new(
             "^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|(222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11}|6[27][0-9]{14})$",
         ),
@@ -134,9 +132,7 @@ fn patterns() -> Patterns {
 }
 
 fn is_hostname(text: &str) -> bool {
-    PATTERNS.hostname.is_match(text)
-        && text.len() <= 255
-        && text.split('.').all(|label| label.len() <= 63)
+    PATTERNS.hostname.is_match(text) && text.len() <= 255 && text.split('.').all(|label| label.len() <= 63)
 }
 
 /// Tolerates leading zeros, as the server does for the sake of old objects.
@@ -199,10 +195,7 @@ fn is_duration(text: &str) -> bool {
 }
 
 fn is_isbn10(text: &str) -> bool {
-    let digits: Vec<char> = text
-        .chars()
-        .filter(|c| !c.is_whitespace() && *c != '-')
-        .collect();
+    let digits: Vec<char> = text.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     if digits.len() != 10 {
         return false;
     }
@@ -211,14 +204,7 @@ fn is_isbn10(text: &str) -> bool {
         (_, c) => c.to_digit(10),
     };
     let values: Option<Vec<u32>> = digits.iter().enumerate().map(value).collect();
-    values.is_some_and(|v| {
-        (1..=10)
-            .zip(v)
-            .map(|(weight, digit)| weight * digit)
-            .sum::<u32>()
-            % 11
-            == 0
-    })
+    values.is_some_and(|v| (1..=10).zip(v).map(|(weight, digit)| weight * digit).sum::<u32>() % 11 == 0)
 }
 
 fn is_isbn13(text: &str) -> bool {

@@ -6,12 +6,7 @@ use super::Walk;
 use super::failure::{Failure, Report};
 use crate::schema::structural::{Additional, Structural};
 
-pub(super) fn check_object(
-    walk: &Walk<'_>,
-    map: &Map<String, Value>,
-    schema: &Structural,
-    path: &str,
-) -> Report {
+pub(super) fn check_object(walk: &Walk<'_>, map: &Map<String, Value>, schema: &Structural, path: &str) -> Report {
     let mut report = Report::default();
     let count = i64::try_from(map.len()).unwrap_or(i64::MAX);
     if let Some(min) = schema.limits.min_properties.filter(|min| count < *min) {
@@ -35,12 +30,7 @@ pub(super) fn check_object(
             report.merge(walk.member(name, member, property, &at));
         }
     }
-    for name in schema
-        .limits
-        .required
-        .iter()
-        .filter(|name| !map.contains_key(*name))
-    {
+    for name in schema.limits.required.iter().filter(|name| !map.contains_key(*name)) {
         report.push(Failure::required(&format!("{path}.{name}")));
     }
     report
@@ -53,10 +43,7 @@ fn check_other_members(
     path: &str,
     report: &mut Report,
 ) {
-    for (name, member) in map
-        .iter()
-        .filter(|(name, _)| !schema.properties.contains_key(*name))
-    {
+    for (name, member) in map.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
         match &schema.additional {
             Some(Additional::Schema(additional)) => {
                 report.merge(walk.member(name, member, additional, &format!("{path}.{name}")));
@@ -70,12 +57,7 @@ fn check_other_members(
     }
 }
 
-pub(super) fn check_array(
-    walk: &Walk<'_>,
-    items: &[Value],
-    schema: &Structural,
-    path: &str,
-) -> Report {
+pub(super) fn check_array(walk: &Walk<'_>, items: &[Value], schema: &Structural, path: &str) -> Report {
     let mut report = Report::default();
     if let Some(item_schema) = schema.items.as_deref() {
         for (index, item) in items.iter().enumerate() {
@@ -94,11 +76,7 @@ pub(super) fn check_array(
         report.push(Failure::too_many(path, count, max, "items"));
     }
     if schema.limits.unique_items && has_duplicates(items) {
-        report.push(Failure::invalid(
-            path,
-            "".into(),
-            "shouldn't contain duplicates",
-        ));
+        report.push(Failure::invalid(path, "".into(), "shouldn't contain duplicates"));
     }
     report.matches += 1;
     report

@@ -11,8 +11,7 @@ use super::formats;
 use crate::schema::structural::Structural;
 
 /// Integers a float can stand for exactly.
-const JSON_INTEGER: std::ops::RangeInclusive<f64> =
-    -9_007_199_254_740_991.0..=9_007_199_254_740_991.0;
+const JSON_INTEGER: std::ops::RangeInclusive<f64> = -9_007_199_254_740_991.0..=9_007_199_254_740_991.0;
 
 pub(super) fn check(number: &Number, schema: &Structural, path: &str) -> Report {
     let checker = Checker {
@@ -86,9 +85,7 @@ impl Checker<'_> {
         let fits = match self.kind {
             ("integer", "int32") => whole(value).is_some_and(|i| i32::try_from(i).is_ok()),
             ("integer", _) => whole(value).is_some(),
-            ("number", "float") => value
-                .as_f64()
-                .is_some_and(|f| f.abs() <= f64::from(f32::MAX)),
+            ("number", "float") => value.as_f64().is_some_and(|f| f.abs() <= f64::from(f32::MAX)),
             _ => true,
         };
         if !fits {
@@ -119,23 +116,12 @@ impl Checker<'_> {
         }
     }
 
-    fn bound(
-        &self,
-        limit: f64,
-        exclusive: bool,
-        exact: bool,
-        is_minimum: bool,
-        report: &mut Report,
-    ) {
+    fn bound(&self, limit: f64, exclusive: bool, exact: bool, is_minimum: bool, report: &mut Report) {
         let order = match self.number.as_i64() {
             Some(value) if exact => value.cmp(&truncate(limit)),
             _ => self.number.as_f64().unwrap_or_default().total_cmp(&limit),
         };
-        let wrong_side = if is_minimum {
-            order.is_lt()
-        } else {
-            order.is_gt()
-        };
+        let wrong_side = if is_minimum { order.is_lt() } else { order.is_gt() };
         let on_excluded_bound = exclusive && order.is_eq();
         if !(wrong_side || on_excluded_bound) {
             return;

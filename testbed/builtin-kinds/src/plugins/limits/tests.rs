@@ -27,10 +27,7 @@ fn a_container_gets_what_it_does_not_name() {
         pod["metadata"]["annotations"][ANNOTATION],
         "LimitRanger plugin set: cpu request for container a; cpu, memory limit for container a; cpu request for init container b; memory limit for init container b"
     );
-    assert_eq!(
-        pod["spec"]["initContainers"][0]["resources"]["limits"]["cpu"],
-        "2"
-    );
+    assert_eq!(pod["spec"]["initContainers"][0]["resources"]["limits"]["cpu"], "2");
 }
 
 #[test]
@@ -73,8 +70,7 @@ fn findings_are_told_once_and_in_order() {
 fn a_pod_is_the_sum_of_its_containers() {
     let limits = json!([{ "type": "Pod", "max": { "cpu": "1" }, "min": { "memory": "1Gi" } }]);
     let half = json!({ "cpu": "600m", "memory": "512Mi" });
-    let spec =
-        json!({ "containers": [container("a", &half, &half), container("b", &half, &half)] });
+    let spec = json!({ "containers": [container("a", &half, &half), container("b", &half, &half)] });
     assert_eq!(
         refused(&spec, &limits).as_deref(),
         Some("maximum cpu usage per Pod is 1, but limit is 1200m")
@@ -114,22 +110,14 @@ fn a_limit_is_only_so_many_times_the_request() {
 
 #[test]
 fn a_claim_asks_for_neither_more_nor_less() {
-    let limits = range(
-        &json!([{ "type": "PersistentVolumeClaim", "min": { "storage": "2Gi" },
-        "max": { "storage": "5Gi" } }]),
-    );
+    let limits = range(&json!([{ "type": "PersistentVolumeClaim", "min": { "storage": "2Gi" },
+        "max": { "storage": "5Gi" } }]));
     let asks = |storage: &str| {
         let resources = json!({ "requests": { "storage": storage } });
         claim(&json!({ "spec": { "resources": resources } }), &limits).err()
     };
     let usage = "storage usage per PersistentVolumeClaim";
-    assert_eq!(
-        asks("1Gi"),
-        Some(format!("minimum {usage} is 2Gi, but request is 1Gi"))
-    );
-    assert_eq!(
-        asks("6Gi"),
-        Some(format!("maximum {usage} is 5Gi, but request is 6Gi"))
-    );
+    assert_eq!(asks("1Gi"), Some(format!("minimum {usage} is 2Gi, but request is 1Gi")));
+    assert_eq!(asks("6Gi"), Some(format!("maximum {usage} is 5Gi, but request is 6Gi")));
     assert_eq!(asks("3Gi"), None);
 }

@@ -7,19 +7,17 @@ use serde_json::json;
 use super::*;
 
 fn quota(hard: &Value, used: &Value) -> Arc<Value> {
-    Arc::new(
-        json!({ "metadata": { "name": "q" }, "spec": { "hard": hard },
-        "status": { "hard": hard, "used": used } }),
-    )
+    Arc::new(json!({ "metadata": { "name": "q" }, "spec": { "hard": hard },
+        "status": { "hard": hard, "used": used } }))
 }
 
-fn asks(plural: &str, asked: &Asked<'_>, quota: &Arc<Value>) -> Result<Vec<Value>, String> {
+fn asks(plural: &str, asked: &QuotaRequest<'_>, quota: &Arc<Value>) -> Result<Vec<Value>, String> {
     let evaluator = Evaluator::of(&GroupResource::new("", plural)).expect("it is counted");
     if !evaluator.handles(asked) {
         return Ok(Vec::new());
     }
     let nothing = |_: &str, _: &str| Vec::new();
-    let around = Around {
+    let around = QuotaSurroundings {
         peers: &nothing,
         now: Timestamp::UNIX_EPOCH,
     };
@@ -27,8 +25,8 @@ fn asks(plural: &str, asked: &Asked<'_>, quota: &Arc<Value>) -> Result<Vec<Value
     Ok(charges.into_iter().map(|charge| charge.used).collect())
 }
 
-fn new(object: &Value) -> Asked<'_> {
-    Asked {
+fn new(object: &Value) -> QuotaRequest<'_> {
+    QuotaRequest {
         subresource: "",
         object,
         old: None,
@@ -46,10 +44,7 @@ fn what_fits_is_charged() {
         &json!({ "configmaps": "1", "secrets": "0" }),
     );
     let charged = asks("configmaps", &new(&json!({})), &quota);
-    assert_eq!(
-        charged,
-        Ok(vec![json!({ "configmaps": "2", "secrets": "0" })])
-    );
+    assert_eq!(charged, Ok(vec![json!({ "configmaps": "2", "secrets": "0" })]));
 }
 
 #[test]
@@ -87,8 +82,7 @@ fn a_quota_without_numbers_refuses() {
 
 #[test]
 fn a_quota_that_nobody_has_looked_at_limits_nothing() {
-    let quota =
-        Arc::new(json!({ "metadata": { "name": "q" }, "spec": { "hard": { "secrets": "0" } } }));
+    let quota = Arc::new(json!({ "metadata": { "name": "q" }, "spec": { "hard": { "secrets": "0" } } }));
     assert_eq!(asks("secrets", &new(&json!({})), &quota), Ok(Vec::new()));
 }
 
@@ -97,18 +91,16 @@ fn a_change_is_charged_for_what_it_adds() {
     let (old, balanced) = (service("ClusterIP"), service("LoadBalancer"));
     let hard = json!({ "services": "1", "services.loadbalancers": "1" });
     let full = json!({ "services": "1", "services.loadbalancers": "0" });
-    let becomes = Asked {
+    let becomes = QuotaRequest {
         subresource: "",
         object: &balanced,
         old: Some(&old),
     };
     assert_eq!(
         asks("services", &becomes, &quota(&hard, &full)),
-        Ok(vec![
-            json!({ "services": "1", "services.loadbalancers": "1" })
-        ])
+        Ok(vec![json!({ "services": "1", "services.loadbalancers": "1" })])
     );
-    let was = Asked {
+    let was = QuotaRequest {
         subresource: "",
         object: &old,
         old: Some(&balanced),
@@ -122,7 +114,7 @@ fn a_pod_that_comes_into_scope_is_charged_whole() {
     let limited = json!({ "spec": { "containers": [], "activeDeadlineSeconds": 5 } });
     let mut quota = Value::clone(&quota(&json!({ "pods": "1" }), &json!({ "pods": "1" })));
     quota["spec"]["scopes"] = json!(["Terminating"]);
-    let change = Asked {
+    let change = QuotaRequest {
         subresource: "",
         object: &limited,
         old: Some(&old),
@@ -142,7 +134,7 @@ fn a_status_tells_and_does_not_ask() {
         &json!({ "requests.storage": "2Gi" }),
         &json!({ "requests.storage": "1Gi" }),
     );
-    let told = Asked {
+    let told = QuotaRequest {
         subresource: "status",
         object: &grown,
         old: Some(&old),
@@ -156,7 +148,7 @@ fn a_status_tells_and_does_not_ask() {
 #[test]
 fn what_cannot_change_a_count_is_not_asked_about() {
     let map = json!({});
-    let change = Asked {
+    let change = QuotaRequest {
         subresource: "",
         object: &map,
         old: Some(&map),
@@ -174,8 +166,5 @@ fn everything_has_a_name_to_be_counted_by() {
         Some(Evaluator::Objects(names))
     };
     assert_eq!(names("", "secrets"), objects(&["count/secrets", "secrets"]));
-    assert_eq!(
-        names("example.com", "widgets"),
-        objects(&["count/widgets.example.com"])
-    );
+    assert_eq!(names("example.com", "widgets"), objects(&["count/widgets.example.com"]));
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{INDEX, V2, body, digests, outline};
+use crate::case_run::CaseRun;
 use crate::cases::crd::{definition, install, path};
-use crate::trial::Trial;
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The aggregator of the real server looks for changes once a second.
@@ -17,17 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const RICH: &str = include_str!("../../fixtures/rich-schema.json");
 
 /// Waits until a document is as `is_there` wants it.
-async fn published(t: &Trial, path: &str, is_there: impl Fn(&Value) -> bool) -> Result<Value> {
+async fn published(t: &CaseRun, path: &str, is_there: impl Fn(&Value) -> bool) -> Result<Value> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         let answer = t.quiet("GET", path, &[], "").await?;
         if is_there(&answer.body) {
             return Ok(answer.body);
         }
-        ensure!(
-            tokio::time::Instant::now() < deadline,
-            "{path} does not change"
-        );
+        ensure!(tokio::time::Instant::now() < deadline, "{path} does not change");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -51,7 +48,7 @@ fn models(crd: &Value) -> Vec<(String, String)> {
 }
 
 /// Waits until definitions are in both editions and returns that of v2.
-async fn wait(t: &Trial, crds: &[Value]) -> Result<Value> {
+async fn wait(t: &CaseRun, crds: &[Value]) -> Result<Value> {
     let models: Vec<_> = crds.iter().flat_map(models).collect();
     for (path, model) in &models {
         let path = format!("{INDEX}/{path}");
@@ -63,7 +60,7 @@ async fn wait(t: &Trial, crds: &[Value]) -> Result<Value> {
 }
 
 /// Notes everything that is published about definitions, in both editions.
-async fn note(t: &Trial, crds: &[Value]) -> Result<()> {
+async fn note(t: &CaseRun, crds: &[Value]) -> Result<()> {
     let swagger = wait(t, crds).await?;
     for (path, model) in crds.iter().flat_map(models) {
         let document = body(t, &format!("{INDEX}/{path}")).await?;
@@ -74,13 +71,12 @@ async fn note(t: &Trial, crds: &[Value]) -> Result<()> {
         t.note("definition", definition).await;
         let ours = |name: &str| name.contains(&path) || name.starts_with(&model);
         t.note("paths", digests(&swagger["paths"], ours)).await;
-        t.note("definitions", digests(&swagger["definitions"], ours))
-            .await;
+        t.note("definitions", digests(&swagger["definitions"], ours)).await;
     }
     Ok(())
 }
 
-pub(super) async fn rich(t: &Trial) -> Result<()> {
+pub(super) async fn rich(t: &CaseRun) -> Result<()> {
     let mut crd = definition(t, "jewel", json!({}));
     crd["spec"]["scope"] = "Namespaced".into();
     let first = &mut crd["spec"]["versions"][0];
@@ -110,7 +106,7 @@ pub(super) async fn rich(t: &Trial) -> Result<()> {
 }
 
 /// At the root and below it, with properties and without.
-pub(super) async fn open(t: &Trial) -> Result<()> {
+pub(super) async fn open(t: &CaseRun) -> Result<()> {
     let keeps = "x-kubernetes-preserve-unknown-fields";
     let schemas = [
         ("empty", json!({ "type": "object", keeps: true })),
@@ -140,7 +136,7 @@ pub(super) async fn open(t: &Trial) -> Result<()> {
 }
 
 /// The definitions as released; another case or suite may have installed them.
-pub(super) async fn gateway_api(t: &Trial) -> Result<()> {
+pub(super) async fn gateway_api(t: &CaseRun) -> Result<()> {
     let Ok(directory) = aplomb_controlplane::gateway_api_crds() else {
         // Without Go there is no real server either, and nothing to compare with.
         return Ok(());
@@ -166,7 +162,7 @@ pub(super) async fn gateway_api(t: &Trial) -> Result<()> {
 }
 
 /// A change of a definition, and its removal, are seen.
-pub(super) async fn follows(t: &Trial) -> Result<()> {
+pub(super) async fn follows(t: &CaseRun) -> Result<()> {
     let mut crd = definition(t, "cloud", json!({ "a": { "type": "string" } }));
     install(t, &crd).await?;
     let group = crd["spec"]["group"].as_str().unwrap_or_default().to_owned();

@@ -16,9 +16,7 @@ impl Generator<'_> {
         let mut options = json!({});
         match self.dice.below(100) {
             0..=5 => options["preconditions"] = json!({"uid": "$uid"}),
-            6..=9 => {
-                options["preconditions"] = json!({"uid": "00000000-0000-4000-8000-0000000000dd"})
-            }
+            6..=9 => options["preconditions"] = json!({"uid": "00000000-0000-4000-8000-0000000000dd"}),
             10..=13 => options["preconditions"] = json!({"resourceVersion": "$version"}),
             14..=17 => options["preconditions"] = json!({"resourceVersion": "$older"}),
             18..=25 => options["propagationPolicy"] = json!("Background"),

@@ -30,12 +30,8 @@ impl Generator<'_> {
                 op.content_type = Some(self.dice.pick(&["text/plain", "application/xml"]));
                 Body::Json(object)
             }
-            6 => {
-                Body::Json(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}}))
-            }
-            _ => Body::Json(
-                json!({"metadata": 5, "kind": kind.kind, "apiVersion": kind.api_version}),
-            ),
+            6 => Body::Json(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}})),
+            _ => Body::Json(json!({"metadata": 5, "kind": kind.kind, "apiVersion": kind.api_version})),
         };
         op
     }

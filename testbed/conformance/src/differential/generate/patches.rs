@@ -21,16 +21,8 @@ impl Generator<'_> {
             overlay(&mut body, &fragment, true);
         }
         match self.dice.below(100) {
-            0..=4 => overlay(
-                &mut body,
-                &json!({"metadata": {"resourceVersion": "$version"}}),
-                true,
-            ),
-            5..=8 => overlay(
-                &mut body,
-                &json!({"metadata": {"resourceVersion": "$older"}}),
-                true,
-            ),
+            0..=4 => overlay(&mut body, &json!({"metadata": {"resourceVersion": "$version"}}), true),
+            5..=8 => overlay(&mut body, &json!({"metadata": {"resourceVersion": "$older"}}), true),
             9..=10 => overlay(&mut body, &json!({"metadata": {"uid": "$uid"}}), true),
             11 => op = op.param("force", "true"),
             12 => body = json!({}),
@@ -62,16 +54,8 @@ impl Generator<'_> {
             }
         }
         match self.dice.below(100) {
-            0..=3 => overlay(
-                &mut body,
-                &json!({"metadata": {"resourceVersion": "$version"}}),
-                true,
-            ),
-            4..=6 => overlay(
-                &mut body,
-                &json!({"metadata": {"resourceVersion": "$older"}}),
-                true,
-            ),
+            0..=3 => overlay(&mut body, &json!({"metadata": {"resourceVersion": "$version"}}), true),
+            4..=6 => overlay(&mut body, &json!({"metadata": {"resourceVersion": "$older"}}), true),
             7 => body = json!({}),
             8 => body = json!([1]),
             9 => body = json!(null),
@@ -83,10 +67,7 @@ impl Generator<'_> {
 
     fn directive(&mut self, kind: &Kind, status: bool) -> Value {
         let (good, bad) = match (status, self.dice.chance(40)) {
-            (_, true) => (
-                &self.catalog.metadata.strategic,
-                &self.catalog.metadata.strategic_bad,
-            ),
+            (_, true) => (&self.catalog.metadata.strategic, &self.catalog.metadata.strategic_bad),
             (true, _) => (&kind.status_strategic, &kind.status_strategic),
             (false, _) => (&kind.strategic, &kind.strategic_bad),
         };
@@ -200,10 +181,7 @@ impl Generator<'_> {
             0..=2 => state(body, &json!({"resourceVersion": "$version"})),
             3..=4 => state(body, &json!({"resourceVersion": "$older"})),
             5..=6 => state(body, &json!({"uid": "$uid"})),
-            7 => state(
-                body,
-                &json!({"uid": "00000000-0000-4000-8000-0000000000cc"}),
-            ),
+            7 => state(body, &json!({"uid": "00000000-0000-4000-8000-0000000000cc"})),
             8 => state(body, &json!({"name": "another"})),
             9 => state(body, &json!({"managedFields": []})),
             10 => drop(body.as_object_mut().map(|body| body.remove("apiVersion"))),

@@ -4,10 +4,8 @@ use super::{Generator, Place};
 use crate::differential::catalog::NAMESPACES;
 use crate::differential::op::{Op, Verb};
 
-const METADATA_ONLY: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
@@ -62,11 +60,7 @@ impl Generator<'_> {
     pub(super) fn list(&mut self, place: &Place) -> Op {
         let kind = &self.catalog.kinds[place.kind];
         let everywhere = kind.namespaced && kind.custom && self.dice.chance(20);
-        let namespace = if everywhere {
-            None
-        } else {
-            place.namespace.as_deref()
-        };
+        let namespace = if everywhere { None } else { place.namespace.as_deref() };
         let mut op = Op::new(Verb::List, place.kind, namespace, None);
         if kind.keep {
             // Other namespaces of the server must not show.
@@ -99,17 +93,13 @@ impl Generator<'_> {
             48..=52 => op
                 .param("resourceVersion", "$listed")
                 .param("resourceVersionMatch", "Exact"),
-            53 => op
-                .param("resourceVersion", "0")
-                .param("resourceVersionMatch", "Exact"),
+            53 => op.param("resourceVersion", "0").param("resourceVersionMatch", "Exact"),
             54 => op.param("resourceVersionMatch", "Exact"),
             55 => op.param("resourceVersion", "nonsense"),
             56 => op
                 .param("resourceVersion", "$listed")
                 .param("resourceVersionMatch", "Newest"),
-            57 => op
-                .param("resourceVersion", "$listed")
-                .param("continue", "$continue"),
+            57 => op.param("resourceVersion", "$listed").param("continue", "$continue"),
             58 => op.param("limit", limit).param("resourceVersion", "$listed"),
             59 => op.param("limit", "-1"),
             _ => op,

@@ -122,8 +122,7 @@ impl Generator<'_> {
             9 => return self.with_body(op.param("dryRun", "All"), body),
             10 => body["bogus"] = json!(1),
             11 => {
-                body["deleteOptions"] =
-                    json!({"preconditions": {"uid": "00000000-0000-4000-8000-0000000000bb"}});
+                body["deleteOptions"] = json!({"preconditions": {"uid": "00000000-0000-4000-8000-0000000000bb"}});
             }
             _ => {}
         }
@@ -190,28 +189,16 @@ impl Generator<'_> {
             6 => body["metadata"] = json!({"uid": "$uid"}),
             7 => body["metadata"] = json!({"uid": "00000000-0000-4000-8000-0000000000bb"}),
             8 => body["metadata"] = json!({"labels": {"a": "b"}}),
-            9 => {
-                body["spec"]["boundObjectRef"] =
-                    json!({"kind": "ConfigMap", "apiVersion": "v1", "name": "x"})
-            }
-            10 => {
-                body["spec"]["boundObjectRef"] =
-                    json!({"kind": "Pod", "apiVersion": "v1", "name": "one"})
-            }
-            11 => {
-                body["spec"]["boundObjectRef"] =
-                    json!({"kind": "Secret", "apiVersion": "v1", "name": "one"})
-            }
+            9 => body["spec"]["boundObjectRef"] = json!({"kind": "ConfigMap", "apiVersion": "v1", "name": "x"}),
+            10 => body["spec"]["boundObjectRef"] = json!({"kind": "Pod", "apiVersion": "v1", "name": "one"}),
+            11 => body["spec"]["boundObjectRef"] = json!({"kind": "Secret", "apiVersion": "v1", "name": "one"}),
             12 => {
                 body["spec"]["boundObjectRef"] = json!({
                     "kind": "Secret", "apiVersion": "v1", "name": "one",
                     "uid": "00000000-0000-4000-8000-0000000000bb",
                 });
             }
-            13 => {
-                body["spec"]["boundObjectRef"] =
-                    json!({"kind": "Node", "apiVersion": "v1", "name": "two"})
-            }
+            13 => body["spec"]["boundObjectRef"] = json!({"kind": "Node", "apiVersion": "v1", "name": "two"}),
             14 => body["spec"]["expirationSeconds"] = json!("x"),
             15 => body["spec"]["bogus"] = json!(1),
             _ => {}

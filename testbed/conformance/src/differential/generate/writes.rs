@@ -26,16 +26,8 @@ impl Generator<'_> {
                     metadata.retain(|field, _| field != "name" && field != "generateName");
                 }
             }
-            5 => overlay(
-                &mut object,
-                &json!({"metadata": {"resourceVersion": "1"}}),
-                false,
-            ),
-            6..=7 => drop(
-                object["metadata"]
-                    .as_object_mut()
-                    .map(|m| m.remove("namespace")),
-            ),
+            5 => overlay(&mut object, &json!({"metadata": {"resourceVersion": "1"}}), false),
+            6..=7 => drop(object["metadata"].as_object_mut().map(|m| m.remove("namespace"))),
             _ => {}
         }
         op.body = self.sometimes_duplicated(object);

@@ -76,8 +76,7 @@ impl<P: Clone> Rollout<P> {
 
     /// What to do next. A deployment that is gone asks for nothing.
     pub(super) fn next(&mut self, desired: Option<&Desired>, now: Instant) -> Step<P> {
-        self.pods
-            .retain(|pod| pod.gone.is_none_or(|gone| now < gone));
+        self.pods.retain(|pod| pod.gone.is_none_or(|gone| now < gone));
         let replicas = desired.map_or(0, |it| it.replicas);
         let (current, old): (Vec<_>, Vec<_>) = self
             .pods
@@ -194,10 +193,7 @@ mod tests {
         };
         assert_eq!(rollout.counts("new", ready), counts);
         // They finish what they do.
-        assert_eq!(
-            rollout.next(Some(&new), ready),
-            Step::Wait(Some(ready + JOB))
-        );
+        assert_eq!(rollout.next(Some(&new), ready), Step::Wait(Some(ready + JOB)));
         assert_eq!(rollout.next(Some(&new), ready + JOB), Step::Wait(None));
     }
 
@@ -205,10 +201,7 @@ mod tests {
     async fn replicas_follow_and_a_deployment_that_is_gone_has_none() {
         let (mut rollout, now) = (Rollout::default(), Instant::now());
         run(&mut rollout, Some(&desired("a", 3)), now);
-        assert_eq!(
-            run(&mut rollout, Some(&desired("a", 1)), now),
-            ["stop 2", "stop 3"]
-        );
+        assert_eq!(run(&mut rollout, Some(&desired("a", 1)), now), ["stop 2", "stop 3"]);
         assert_eq!(run(&mut rollout, Some(&desired("a", 0)), now), ["stop 1"]);
         run(&mut rollout, Some(&desired("a", 1)), now);
         assert_eq!(run(&mut rollout, None, now), ["stop 4"]);

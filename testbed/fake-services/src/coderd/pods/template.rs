@@ -80,9 +80,7 @@ pub(super) fn desired(deployment: &DynamicObject, own: bool) -> Option<Desired> 
     let number = |path: &str| data.pointer(path).and_then(Value::as_u64);
     let replicas = number("/spec/replicas").unwrap_or(1);
     let generation = deployment.metadata.generation.unwrap_or_default();
-    let observed = data
-        .pointer("/status/observedGeneration")
-        .and_then(Value::as_i64);
+    let observed = data.pointer("/status/observedGeneration").and_then(Value::as_i64);
     let complete = |path: &str| number(path).unwrap_or(0) == replicas;
     let template = data.pointer("/spec/template").unwrap_or(&Value::Null);
     let grace = number("/spec/template/spec/terminationGracePeriodSeconds");

@@ -1,18 +1,16 @@
 //! Passing the limiter by: who may, who may not, and where nobody notices.
 
-use aplomb_fake_services::coderd::{Coderd, Version};
+use aplomb_fake_services::coderd::{FakeCoderd, Version};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::{BUILDER, OWNER, coderd, header, request, send};
 
-async fn bypass(coderd: &Coderd, token: &str) -> Response<Bytes> {
+async fn bypass(coderd: &FakeCoderd, token: &str) -> Response<Bytes> {
     let mut request = request(token, "GET", "/api/v2/organizations/default", &Value::Null);
     let yes = http::HeaderValue::from_static("true");
-    request
-        .headers_mut()
-        .insert("X-Coder-Bypass-Ratelimit", yes);
+    request.headers_mut().insert("X-Coder-Bypass-Ratelimit", yes);
     send(coderd, request).await.expect("an answer")
 }
 
@@ -22,18 +20,10 @@ async fn an_owner_is_never_limited_and_finds_a_fresh_bucket_each_time() {
     for _ in 0..20 {
         let answer = bypass(&coderd, OWNER).await;
         assert_eq!(answer.status(), 200);
-        assert_eq!(
-            header(&answer, "x-ratelimit-remaining").as_deref(),
-            Some("1")
-        );
+        assert_eq!(header(&answer, "x-ratelimit-remaining").as_deref(), Some("1"));
     }
     assert_eq!(coderd.state().buckets, []);
-    assert!(
-        coderd
-            .requests()
-            .iter()
-            .all(|entry| entry.bypass && !entry.counted)
-    );
+    assert!(coderd.requests().iter().all(|entry| entry.bypass && !entry.counted));
 }
 
 #[tokio::test(start_paused = true)]

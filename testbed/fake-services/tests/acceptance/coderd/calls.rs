@@ -4,10 +4,7 @@ use bytes::Bytes;
 use http::Request;
 use serde_json::{Value, json};
 
-use super::{
-    BUILDER, KEYS, MEMBER, OTHER, OWNER, PROXIES, call, call_as, coderd, get, new_key, put, send,
-    status,
-};
+use super::{BUILDER, KEYS, MEMBER, OTHER, OWNER, PROXIES, call, call_as, coderd, get, new_key, put, send, status};
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_made_listed_and_deleted() {
@@ -24,18 +21,12 @@ async fn a_key_is_made_listed_and_deleted() {
         "organization": organization["id"], "tags": {"region": "eu"},
     });
     assert_eq!(list, json!([key]));
-    assert_eq!(
-        coderd.key_with(secret).map(|key| key.name),
-        Some("build-eu".into())
-    );
+    assert_eq!(coderd.key_with(secret).map(|key| key.name), Some("build-eu".into()));
     let (status, body) = call(&coderd, "POST", KEYS, new).await;
     let said = "Provisioner key with name 'Build-EU' already exists in organization";
     assert_eq!((status, body["message"].as_str()), (409, Some(said)));
     let path = format!("{KEYS}/BUILD-eu");
-    assert_eq!(
-        call(&coderd, "DELETE", &path, Value::Null).await,
-        (204, Value::Null)
-    );
+    assert_eq!(call(&coderd, "DELETE", &path, Value::Null).await, (204, Value::Null));
     assert_eq!(call(&coderd, "DELETE", &path, Value::Null).await.0, 404);
     assert_eq!(get(&coderd, KEYS).await.1, json!([]));
 }
@@ -46,10 +37,7 @@ async fn names_that_coderd_refuses_are_refused_with_the_field() {
     let long = "x".repeat(65);
     for name in ["", long.as_str(), "built-in", "User-Auth", "PSK"] {
         let (status, body) = call(&coderd, "POST", KEYS, json!({"name": name})).await;
-        assert_eq!(
-            (status, &body["validations"][0]["field"]),
-            (400, &json!("name"))
-        );
+        assert_eq!((status, &body["validations"][0]["field"]), (400, &json!("name")));
     }
     assert_eq!(call(&coderd, "POST", KEYS, json!("text")).await.0, 400);
     new_key(&coderd, &"y".repeat(64)).await;
@@ -65,15 +53,9 @@ async fn an_organization_is_found_by_name_by_id_and_as_default() {
         (by_name["name"].as_str(), by_name["is_default"].as_bool()),
         (Some("coder"), Some(true))
     );
-    let by_id = format!(
-        "/api/v2/organizations/{}",
-        by_name["id"].as_str().expect("an id")
-    );
+    let by_id = format!("/api/v2/organizations/{}", by_name["id"].as_str().expect("an id"));
     assert_eq!(get(&coderd, &by_id).await.1, by_name);
-    assert_eq!(
-        get(&coderd, "/api/v2/organizations/default").await.1,
-        by_name
-    );
+    assert_eq!(get(&coderd, "/api/v2/organizations/default").await.1, by_name);
     let (status, body) = get(&coderd, "/api/v2/organizations/none").await;
     let vague = "Resource not found or you do not have access to this resource";
     assert_eq!((status, body["message"].as_str()), (404, Some(vague)));
@@ -100,21 +82,13 @@ async fn checks_come_in_the_servers_order() {
     assert_eq!(status(&coderd, "nobody", "GET", PROXIES).await, 401);
     assert_eq!(status(&coderd, OWNER, "GET", KEYS).await, 200);
     let (_, body) = get(&coderd, "/api/v2/entitlements").await;
-    assert_eq!(
-        body["features"]["workspace_proxy"]["entitlement"],
-        "entitled"
-    );
+    assert_eq!(body["features"]["workspace_proxy"]["entitlement"], "entitled");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_build_without_paid_features_has_none_of_their_paths() {
     let coderd = coderd(|config| config.agpl = true);
-    for path in [
-        KEYS,
-        PROXIES,
-        "/api/v2/entitlements",
-        "/api/v2/provisionerkeys/x",
-    ] {
+    for path in [KEYS, PROXIES, "/api/v2/entitlements", "/api/v2/provisionerkeys/x"] {
         assert_eq!(status(&coderd, OWNER, "GET", path).await, 404, "{path}");
     }
     assert_eq!(
@@ -160,10 +134,7 @@ async fn a_daemon_checks_its_key_and_the_log_does_not_have_it() {
     };
     let answer = check(&secret).await;
     let body: Value = serde_json::from_slice(answer.body()).expect("JSON");
-    assert_eq!(
-        (answer.status().as_u16(), body["name"].as_str()),
-        (200, Some("build"))
-    );
+    assert_eq!((answer.status().as_u16(), body["name"].as_str()), (200, Some("build")));
     assert_eq!(check("short").await.status(), 400);
     assert_eq!(check(&"z".repeat(43)).await.status(), 401);
     let (_, state) = get(&coderd, "/_sim/state").await;
@@ -185,17 +156,9 @@ async fn a_proxy_is_registered_changed_given_a_new_token_and_deleted() {
     );
     let id = body["proxy"]["id"].as_str().expect("an id").to_owned();
     let first = body["proxy_token"].as_str().expect("a token").to_owned();
-    assert_eq!(
-        first.strip_prefix(&format!("{id}:")).map(str::len),
-        Some(64)
-    );
+    assert_eq!(first.strip_prefix(&format!("{id}:")).map(str::len), Some(64));
     assert_eq!(call(&coderd, "POST", PROXIES, new).await.0, 409);
-    assert_eq!(
-        call(&coderd, "POST", PROXIES, json!({"name": "Primary"}))
-            .await
-            .0,
-        400
-    );
+    assert_eq!(call(&coderd, "POST", PROXIES, json!({"name": "Primary"})).await.0, 400);
     let path = format!("{PROXIES}/{id}");
     let (status, body) = call(
         &coderd,
@@ -233,10 +196,7 @@ async fn a_proxy_is_registered_changed_given_a_new_token_and_deleted() {
 async fn a_proxy_is_as_healthy_as_the_tokens_of_its_servers() {
     let coderd = coderd(|_| {});
     let (_, body) = call(&coderd, "POST", PROXIES, json!({"name": "sydney"})).await;
-    let (id, old) = (
-        &body["proxy"]["id"],
-        body["proxy_token"].as_str().expect("a token"),
-    );
+    let (id, old) = (&body["proxy"]["id"], body["proxy_token"].as_str().expect("a token"));
     let first = coderd.start_proxy_server(None, old);
     assert_eq!(coderd.proxy_health("sydney"), Some("ok"));
     let renew = json!({"id": id, "name": "sydney", "display_name": "S", "icon": "/x.svg", "regenerate_token": true});
@@ -283,10 +243,7 @@ async fn a_deleted_proxy_is_shown_by_its_id_and_not_by_its_name() {
     let (status, body) = call(&coderd, "PATCH", &by_id, json!({"name": "x", "icon": "/x"})).await;
     let fields = body["validations"].as_array().expect("fields");
     let fields: Vec<_> = fields.iter().map(|it| &it["field"]).collect();
-    assert_eq!(
-        (status, fields),
-        (400, vec![&json!("id"), &json!("display_name")])
-    );
+    assert_eq!((status, fields), (400, vec![&json!("id"), &json!("display_name")]));
     let state = serde_json::to_value(coderd.state()).expect("a state");
     put(&coderd, json!({"proxies": state["proxies"]}));
     assert_eq!(get(&coderd, &by_id).await.1["deleted"], json!(true));

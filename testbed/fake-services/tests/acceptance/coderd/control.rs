@@ -57,13 +57,8 @@ async fn users_and_their_tokens_can_be_replaced() {
 #[tokio::test(start_paused = true)]
 async fn every_class_can_be_ordered_and_takes_effect_only_if_told_to() {
     let coderd = coderd(|_| {});
-    for class in [
-        400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502, 503, 504,
-    ] {
-        order(
-            &coderd,
-            json!({"method": "POST", "status": class, "times": 1}),
-        );
+    for class in [400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502, 503, 504] {
+        order(&coderd, json!({"method": "POST", "status": class, "times": 1}));
         let (status, _) = call(&coderd, "POST", KEYS, json!({"name": "x"})).await;
         assert_eq!(status, class);
     }
@@ -72,10 +67,7 @@ async fn every_class_can_be_ordered_and_takes_effect_only_if_told_to() {
         &coderd,
         json!({"method": "POST", "status": 500, "commit": true, "times": 1}),
     );
-    assert_eq!(
-        call(&coderd, "POST", KEYS, json!({"name": "x"})).await.0,
-        500
-    );
+    assert_eq!(call(&coderd, "POST", KEYS, json!({"name": "x"})).await.0, 500);
     assert_eq!(coderd.keys().len(), 1);
 }
 
@@ -83,29 +75,17 @@ async fn every_class_can_be_ordered_and_takes_effect_only_if_told_to() {
 async fn an_answer_is_lost_late_or_never_comes() {
     let coderd = coderd(|_| {});
     let post = |name: &str| request(OWNER, "POST", KEYS, &json!({"name": name}));
-    order(
-        &coderd,
-        json!({"method": "POST", "reset": "before", "times": 1}),
-    );
+    order(&coderd, json!({"method": "POST", "reset": "before", "times": 1}));
     send(&coderd, post("a")).await.expect_err("it is reset");
     assert_eq!(coderd.keys(), []);
-    order(
-        &coderd,
-        json!({"method": "POST", "reset": "after", "times": 1}),
-    );
+    order(&coderd, json!({"method": "POST", "reset": "after", "times": 1}));
     send(&coderd, post("a")).await.expect_err("it is reset");
-    order(
-        &coderd,
-        json!({"method": "POST", "hang": "after", "times": 1}),
-    );
+    order(&coderd, json!({"method": "POST", "hang": "after", "times": 1}));
     let hour = Duration::from_secs(3600);
     let hung = tokio::time::timeout(hour, send(&coderd, post("b"))).await;
     assert!(hung.is_err());
     assert_eq!(coderd.keys().len(), 2);
-    order(
-        &coderd,
-        json!({"delay": "30s", "body": "<html>", "times": 1}),
-    );
+    order(&coderd, json!({"delay": "30s", "body": "<html>", "times": 1}));
     let begin = tokio::time::Instant::now();
     let answer = send(&coderd, post("c")).await.expect("an answer");
     assert_eq!(
@@ -119,13 +99,9 @@ async fn an_answer_is_lost_late_or_never_comes() {
 #[tokio::test(start_paused = true)]
 async fn noise_draws_from_the_budget_of_its_user_and_path() {
     let coderd = coderd(|config| config.limit = 60);
-    let noise =
-        json!({"kind": "noise", "name": "script", "user": "admin", "path": KEYS, "rate": 2});
+    let noise = json!({"kind": "noise", "name": "script", "user": "admin", "path": KEYS, "rate": 2});
     let (status_code, body) = call(&coderd, "POST", "/_sim/clients", noise).await;
-    assert_eq!(
-        (status_code, &body["clients"][0]["name"]),
-        (200, &json!("script"))
-    );
+    assert_eq!((status_code, &body["clients"][0]["name"]), (200, &json!("script")));
     tokio::time::advance(Duration::from_secs(50)).await;
     assert_eq!(status(&coderd, OWNER, "GET", KEYS).await, 429);
     assert_eq!(status(&coderd, BUILDER, "GET", KEYS).await, 200);
@@ -156,10 +132,7 @@ async fn what_is_wrong_with_faults_and_clients_is_said() {
             json!({"kind": "noise", "name": "x", "path": "/", "rate": 1, "user": "nobody"}),
         ),
         ("/_sim/clients", json!({"kind": "daemons", "name": ""})),
-        (
-            "/_sim/clients",
-            json!({"kind": "jobs", "key": "none", "job": "1s"}),
-        ),
+        ("/_sim/clients", json!({"kind": "jobs", "key": "none", "job": "1s"})),
         ("/_sim/clients", json!({"kind": "dragons"})),
     ] {
         let (status, body) = call(&coderd, "POST", path, wrong.clone()).await;
@@ -175,9 +148,7 @@ async fn it_serves_over_http() {
     let running = serve(coderd.service(), any).await.expect("a free port");
     let url = running.url();
     let address = url.strip_prefix("http://").expect("plain HTTP");
-    let mut stream = tokio::net::TcpStream::connect(address)
-        .await
-        .expect("it listens");
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
     let request = "GET /api/v2/buildinfo HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n\r\n";
     let mut answer = String::new();
     let write = tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes());
@@ -185,10 +156,7 @@ async fn it_serves_over_http() {
     let read = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer);
     read.await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(
-        answer.contains("x-ratelimit-remaining: 511\r\n"),
-        "{answer}"
-    );
+    assert!(answer.contains("x-ratelimit-remaining: 511\r\n"), "{answer}");
     assert_eq!(coderd.requests()[0].identity, "127.0.0.1");
     running.stop().await;
 }

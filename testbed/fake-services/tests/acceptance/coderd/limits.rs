@@ -24,10 +24,7 @@ async fn every_answer_says_what_is_left_and_a_refusal_when_to_come_back() {
         assert_eq!(said("x-ratelimit-limit").as_deref(), Some("2"));
         // The window ends half a second later than it says.
         assert_eq!(said("x-ratelimit-reset").as_deref(), Some("1767225630"));
-        assert_eq!(
-            said("date").as_deref(),
-            Some("Thu, 01 Jan 2026 00:00:00 GMT")
-        );
+        assert_eq!(said("date").as_deref(), Some("Thu, 01 Jan 2026 00:00:00 GMT"));
         let remaining = said("x-ratelimit-remaining").expect("it says");
         seen.push((answer.status().as_u16(), remaining, said("retry-after")));
     }
@@ -54,11 +51,7 @@ async fn a_refusal_says_the_limit_and_is_not_counted() {
     let said = "You've been rate limited for sending more than 1 requests in 1m0s.";
     assert_eq!(body["message"], said);
     assert_eq!(coderd.state().buckets[0].current, 1);
-    let counted = coderd
-        .requests()
-        .iter()
-        .filter(|entry| entry.counted)
-        .count();
+    let counted = coderd.requests().iter().filter(|entry| entry.counted).count();
     assert_eq!(counted, 1);
 }
 
@@ -66,15 +59,9 @@ async fn a_refusal_says_the_limit_and_is_not_counted() {
 async fn list_and_create_share_a_bucket_and_each_delete_has_its_own() {
     let coderd = coderd(|config| config.limit = 2);
     assert_eq!(status(&coderd, OWNER, "GET", KEYS).await, 200);
-    assert_eq!(
-        status(&coderd, OWNER, "POST", &format!("{KEYS}?x=1")).await,
-        201
-    );
+    assert_eq!(status(&coderd, OWNER, "POST", &format!("{KEYS}?x=1")).await, 201);
     assert_eq!(status(&coderd, OWNER, "GET", KEYS).await, 429);
-    assert_eq!(
-        status(&coderd, OWNER, "DELETE", &format!("{KEYS}/some")).await,
-        204
-    );
+    assert_eq!(status(&coderd, OWNER, "DELETE", &format!("{KEYS}/some")).await, 204);
     assert_eq!(status(&coderd, BUILDER, "GET", KEYS).await, 200);
 }
 
@@ -90,17 +77,9 @@ async fn all_share_an_address_before_2_32_and_doubled_slashes_dodge_before_2_36(
             config.version = version;
         });
         assert_eq!(status(&coderd, OWNER, "GET", ME).await, 200);
-        assert_eq!(
-            status(&coderd, BUILDER, "GET", ME).await,
-            second,
-            "{version}"
-        );
+        assert_eq!(status(&coderd, BUILDER, "GET", ME).await, second, "{version}");
         let slashes = "/api/v2//users/me";
-        assert_eq!(
-            status(&coderd, OWNER, "GET", slashes).await,
-            dodged,
-            "{version}"
-        );
+        assert_eq!(status(&coderd, OWNER, "GET", slashes).await, dodged, "{version}");
     }
 }
 
@@ -148,12 +127,7 @@ async fn a_429_to_order_looks_like_a_real_one_and_a_bare_one_like_a_gateways() {
         .await
         .expect("an answer");
     assert_eq!(answer.status(), 429);
-    for name in [
-        "x-ratelimit-limit",
-        "x-ratelimit-reset",
-        "retry-after",
-        "date",
-    ] {
+    for name in ["x-ratelimit-limit", "x-ratelimit-reset", "retry-after", "date"] {
         assert_eq!(header(&answer, name), None);
     }
     assert_eq!(coderd.state().buckets, []);

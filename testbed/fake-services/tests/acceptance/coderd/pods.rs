@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::coderd::{Coderd, Config, Pods, Work};
-use aplomb_simulation::World;
+use aplomb_fake_services::coderd::{Config, FakeCoderd, Pods, Work};
+use aplomb_simulation::Simulation;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -20,20 +20,17 @@ const ELSEWHERE: &str = "http://other.example.com";
 /// A cluster, two Coder servers, and who plays the pods of both.
 struct Lab {
     user: Client,
-    coderd: Coderd,
-    other: Coderd,
+    coderd: FakeCoderd,
+    other: FakeCoderd,
 }
 
-fn lab<F: Future<Output = ()>>(
-    work: Option<Work>,
-    scenario: impl FnOnce(Lab) -> F + Send + 'static,
-) {
-    let world = World::new(3).interpose(aplomb_virtual_time::install);
+fn lab<F: Future<Output = ()>>(work: Option<Work>, scenario: impl FnOnce(Lab) -> F + Send + 'static) {
+    let world = Simulation::new(3).interpose(aplomb_virtual_time::install);
     world.run(move |cluster| async move {
         let clock: Clock = cluster.server().clock().clone();
         let mut config = Config::new(clock, 1, OWNER);
         config.ends_sessions = true;
-        let [coderd, other] = [(); 2].map(|()| Coderd::new(config.clone()));
+        let [coderd, other] = [(); 2].map(|()| FakeCoderd::new(config.clone()));
         let (here, there) = (coderd.clone(), other.clone());
         let server = move |url: &str| match url {
             URL => Some(here.clone()),
@@ -45,12 +42,7 @@ fn lab<F: Future<Output = ()>>(
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(pods.play(cluster.plain_client("player")));
         let user = cluster.plain_client("user");
-        scenario(Lab {
-            user,
-            coderd,
-            other,
-        })
-        .await;
+        scenario(Lab { user, coderd, other }).await;
     });
 }
 
@@ -99,8 +91,7 @@ impl Lab {
 
     async fn provisioner(&self, url: &str, replicas: u32, mark: &str) {
         let env = ["CODER_URL", "CODER_PROVISIONER_DAEMON_KEY"];
-        self.deploy("coder-provisioner", env, url, replicas, mark)
-            .await;
+        self.deploy("coder-provisioner", env, url, replicas, mark).await;
     }
 
     async fn status(&self) -> DeploymentStatus {
@@ -110,7 +101,7 @@ impl Lab {
 }
 
 /// The keys that connected daemons have, and whether each is busy.
-fn connected(coderd: &Coderd) -> Vec<(String, bool)> {
+fn connected(coderd: &FakeCoderd) -> Vec<(String, bool)> {
     let all = coderd.daemons().into_iter();
     all.filter_map(|it| Some((it.key?, it.busy))).collect()
 }
@@ -129,24 +120,15 @@ fn daemons_come_with_a_deployment_follow_its_replicas_and_go_with_it() {
         lab.secret(&lab.coderd.create_key("coder", "one")).await;
         after(5).await;
         let status = lab.status().await;
-        assert_eq!(
-            (status.observed_generation, status.ready_replicas),
-            (Some(1), Some(2))
-        );
-        assert_eq!(
-            connected(&lab.coderd),
-            [("one".into(), false), ("one".into(), false)]
-        );
+        assert_eq!((status.observed_generation, status.ready_replicas), (Some(1), Some(2)));
+        assert_eq!(connected(&lab.coderd), [("one".into(), false), ("one".into(), false)]);
         lab.provisioner(URL, 0, "one").await;
         after(5).await;
         assert_eq!(connected(&lab.coderd), []);
         assert_eq!(lab.status().await.replicas, None);
         lab.provisioner(URL, 1, "one").await;
         after(5).await;
-        let gone = lab
-            .deployments()
-            .delete("pods", &DeleteParams::default())
-            .await;
+        let gone = lab.deployments().delete("pods", &DeleteParams::default()).await;
         gone.expect("it is deleted");
         after(5).await;
         assert_eq!(connected(&lab.coderd), []);
@@ -214,11 +196,9 @@ fn proxy_servers_report_with_their_token() {
     lab(None, |lab| async move {
         let new = json!({ "name": "sydney" });
         let (_, body): (u16, Value) = call(&lab.coderd, "POST", PROXIES, new).await;
-        lab.secret(body["proxy_token"].as_str().expect("a token"))
-            .await;
+        lab.secret(body["proxy_token"].as_str().expect("a token")).await;
         let env = ["CODER_PRIMARY_ACCESS_URL", "CODER_PROXY_SESSION_TOKEN"];
-        lab.deploy("coder-workspace-proxy", env, URL, 2, "one")
-            .await;
+        lab.deploy("coder-workspace-proxy", env, URL, 2, "one").await;
         after(5).await;
         assert_eq!(lab.coderd.proxy_health("sydney"), Some("ok"));
         assert_eq!(lab.status().await.available_replicas, Some(2));

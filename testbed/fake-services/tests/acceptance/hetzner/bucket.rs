@@ -1,6 +1,6 @@
 //! The bucket alone, against a plain count of what it should hold.
 
-use aplomb_fake_services::hetzner::bucket::Bucket;
+use aplomb_fake_services::hcloud::bucket::Bucket;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 

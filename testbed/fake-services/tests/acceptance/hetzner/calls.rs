@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{Hetzner, SameServer};
+use aplomb_fake_services::hcloud::{FakeHcloud, SameServer};
 use serde_json::{Value, json};
 use tokio::time::advance;
 
@@ -20,11 +20,7 @@ async fn the_holder_changes_when_the_action_ends_and_not_before() {
     advance(Duration::from_millis(499)).await;
     assert_eq!(hetzner.holder(10), Some(1));
     advance(Duration::from_millis(501)).await;
-    for path in [
-        "/v1/actions",
-        "/v1/floating_ips/actions",
-        "/v1/floating_ips/10/actions",
-    ] {
+    for path in ["/v1/actions", "/v1/floating_ips/actions", "/v1/floating_ips/10/actions"] {
         let (_, body) = get(&hetzner, &format!("{path}/{id}")).await;
         assert_eq!(body["action"]["status"], "success", "{path}");
         assert_eq!(body["action"]["progress"], 100);
@@ -46,14 +42,8 @@ async fn server_and_address_are_locked_while_an_action_runs() {
     assert_eq!(status, 201);
     let locked = (423, "locked".to_owned());
     let other = "/v1/floating_ips/11/actions/assign";
-    assert_eq!(
-        refusal(&hetzner, "POST", ASSIGN, json!({"server": 1})).await,
-        locked
-    );
-    assert_eq!(
-        refusal(&hetzner, "POST", other, json!({"server": 2})).await,
-        locked
-    );
+    assert_eq!(refusal(&hetzner, "POST", ASSIGN, json!({"server": 1})).await, locked);
+    assert_eq!(refusal(&hetzner, "POST", other, json!({"server": 2})).await, locked);
     let (_, body) = get(&hetzner, "/v1/servers/2").await;
     assert_eq!(body["server"]["locked"], true);
     let (status, _) = call(&hetzner, "POST", other, json!({"server": 1})).await;
@@ -126,11 +116,7 @@ async fn a_deleted_server_holds_nothing() {
 async fn a_floating_ip_has_every_member_the_api_promises() {
     let hetzner = hetzner(|_| {});
     let (_, body) = get(&hetzner, "/v1/floating_ips/10").await;
-    let members: Vec<_> = body["floating_ip"]
-        .as_object()
-        .expect("an object")
-        .keys()
-        .collect();
+    let members: Vec<_> = body["floating_ip"].as_object().expect("an object").keys().collect();
     let promised = [
         "blocked",
         "created",
@@ -196,7 +182,7 @@ async fn deleting_needs_an_address_that_is_free_and_not_protected() {
 }
 
 /// Sixty addresses, every second one `parity=even`.
-fn sixty() -> Hetzner {
+fn sixty() -> FakeHcloud {
     let hetzner = hetzner(|_| {});
     let parity = |n| if n % 2 == 0 { "even" } else { "odd" };
     let many: Vec<Value> = (1..=60)
@@ -210,7 +196,7 @@ fn sixty() -> Hetzner {
 }
 
 /// The ids of a list and its pagination.
-async fn listed(hetzner: &Hetzner, query: &str) -> (Vec<u64>, Value) {
+async fn listed(hetzner: &FakeHcloud, query: &str) -> (Vec<u64>, Value) {
     let (_, body) = get(hetzner, &format!("/v1/floating_ips{query}")).await;
     let list = body["floating_ips"].as_array().expect("a list");
     let ids = list.iter().filter_map(|one| one["id"].as_u64()).collect();
@@ -237,11 +223,7 @@ async fn lists_are_filtered_by_exact_name_and_by_label() {
     let hetzner = sixty();
     assert_eq!(listed(&hetzner, "?name=ip-7").await.0, [7]);
     assert_eq!(listed(&hetzner, "?name=ip-").await.0, [0_u64; 0]);
-    for selector in [
-        "parity%3Deven",
-        "parity%20notin%20(even)",
-        "parity,parity!=odd",
-    ] {
+    for selector in ["parity%3Deven", "parity%20notin%20(even)", "parity,parity!=odd"] {
         let (_, page) = listed(&hetzner, &format!("?label_selector={selector}")).await;
         assert_eq!(page["total_entries"], 30, "{selector}");
     }
@@ -254,10 +236,7 @@ async fn actions_are_listed_by_id_only() {
     let id = body["action"]["id"].as_u64().expect("an id");
     let path = format!("/v1/actions?sort=status&sort=id&id={id}&id=999");
     let (status, body) = get(&hetzner, &path).await;
-    assert_eq!(
-        (status, body["actions"].as_array().map(Vec::len)),
-        (200, Some(1))
-    );
+    assert_eq!((status, body["actions"].as_array().map(Vec::len)), (200, Some(1)));
     let answer = refusal(&hetzner, "GET", "/v1/actions", Value::Null).await;
     assert_eq!(answer, (410, "deprecated_api_endpoint".to_owned()));
     let (_, body) = get(&hetzner, "/v1/floating_ips/10/actions?status=running").await;
@@ -280,23 +259,11 @@ async fn refusals_have_the_code_and_status_they_are_known_by() {
         ("GET", "/v1/floating_ips/99", Value::Null, 404, "not_found"),
         ("GET", "/v1/nothing", Value::Null, 404, "not_found"),
         ("GET", "/floating_ips", Value::Null, 404, "not_found"),
-        (
-            "PATCH",
-            "/v1/floating_ips/10",
-            json!({}),
-            405,
-            "method_not_allowed",
-        ),
+        ("PATCH", "/v1/floating_ips/10", json!({}), 405, "method_not_allowed"),
         ("GET", ASSIGN, Value::Null, 405, "method_not_allowed"),
         ("POST", ASSIGN, json!({"server": 99}), 404, "not_found"),
         ("POST", ASSIGN, json!({}), 422, "invalid_input"),
-        (
-            "POST",
-            ASSIGN,
-            json!({"server": "two"}),
-            422,
-            "invalid_input",
-        ),
+        ("POST", ASSIGN, json!({"server": "two"}), 422, "invalid_input"),
         ("POST", ASSIGN, Value::Null, 400, "json_error"),
         (
             "PUT",
@@ -305,13 +272,7 @@ async fn refusals_have_the_code_and_status_they_are_known_by() {
             409,
             "uniqueness_error",
         ),
-        (
-            "GET",
-            "/v1/floating_ips?page=0",
-            Value::Null,
-            422,
-            "invalid_input",
-        ),
+        ("GET", "/v1/floating_ips?page=0", Value::Null, 422, "invalid_input"),
     ];
     for (method, path, body, status, code) in cases {
         let answer = refusal(&hetzner, method, path, body).await;

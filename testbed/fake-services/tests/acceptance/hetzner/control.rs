@@ -26,9 +26,7 @@ async fn a_put_replaces_what_it_names_and_ids_stay() {
     let id = |state: &Value, name: &str| {
         let servers = state["servers"].as_array().expect("a list");
         let found = servers.iter().find(|server| server["name"] == name);
-        found.expect("it is there")["id"]
-            .as_u64()
-            .expect("a number")
+        found.expect("it is there")["id"].as_u64().expect("a number")
     };
     assert_eq!((id(&state, "one"), id(&state, "two")), (1, 2));
     assert_eq!(state["floating_ips"][0]["server"], 1);
@@ -98,17 +96,11 @@ async fn faults_and_clients_come_and_go() {
         ("/_sim/faults", json!({"status": 99})),
         ("/_sim/faults", json!({"stauts": 500})),
         ("/_sim/clients", json!({"name": "x"})),
-        (
-            "/_sim/clients",
-            json!({"name": "x", "rate": 1, "bucket": "nobody"}),
-        ),
+        ("/_sim/clients", json!({"name": "x", "rate": 1, "bucket": "nobody"})),
     ] {
         let (status, _) = call(&hetzner, "POST", path, wrong.clone()).await;
         assert_eq!(status, 400, "{wrong}");
     }
     assert_eq!(get(&hetzner, "/_sim/nothing").await.0, 404);
-    assert_eq!(
-        call(&hetzner, "POST", "/_sim/state", json!({})).await.0,
-        405
-    );
+    assert_eq!(call(&hetzner, "POST", "/_sim/state", json!({})).await.0, 405);
 }

@@ -13,10 +13,7 @@ const AWHILE: Duration = Duration::from_secs(2);
 async fn a_lost_connection_is_lost_before_or_after_the_effect() {
     for (when, holder, left) in [("before", Some(1), 3600), ("after", Some(2), 3599)] {
         let hetzner = hetzner(|_| {});
-        order(
-            &hetzner,
-            json!({"method": "POST", "reset": when, "times": 1}),
-        );
+        order(&hetzner, json!({"method": "POST", "reset": when, "times": 1}));
         let lost = send(&hetzner, "POST", ASSIGN, json!({"server": 2})).await;
         lost.expect_err("there is no answer");
         assert_eq!(hetzner.remaining("default"), left, "{when}");
@@ -31,10 +28,7 @@ async fn a_lost_connection_is_lost_before_or_after_the_effect() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_hangs_is_never_answered() {
     let hetzner = hetzner(|_| {});
-    order(
-        &hetzner,
-        json!({"path": "/servers", "hang": "after", "times": 1}),
-    );
+    order(&hetzner, json!({"path": "/servers", "hang": "after", "times": 1}));
     let hung = timeout(Duration::from_secs(3600), get(&hetzner, "/v1/servers")).await;
     hung.expect_err("an hour is not enough");
 }
@@ -42,10 +36,7 @@ async fn a_request_that_hangs_is_never_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_is_late_and_its_effect_is_not() {
     let hetzner = hetzner(|_| {});
-    order(
-        &hetzner,
-        json!({"delay": "30s", "action": {"duration": "1s"}}),
-    );
+    order(&hetzner, json!({"delay": "30s", "action": {"duration": "1s"}}));
     let begun = Instant::now();
     let (status, _) = call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await;
     assert_eq!((status, begun.elapsed()), (201, Duration::from_secs(30)));
@@ -58,9 +49,7 @@ async fn a_gateway_answers_without_json() {
     for status in [502, 504] {
         let hetzner = hetzner(|_| {});
         order(&hetzner, json!({"status": status, "times": 1}));
-        let answer = send(&hetzner, "GET", "/v1/servers", Value::Null)
-            .await
-            .expect("one");
+        let answer = send(&hetzner, "GET", "/v1/servers", Value::Null).await.expect("one");
         assert_eq!(answer.status(), status);
         assert!(serde_json::from_slice::<Value>(answer.body()).is_err());
         assert_eq!(number(&answer, "RateLimit-Remaining"), 3599);
@@ -74,10 +63,7 @@ async fn a_bare_answer_says_nothing_of_the_rate_limit() {
     let answer = send(&hetzner, "GET", "/v1/servers", Value::Null).await;
     let headers = answer.expect("an answer").headers().clone();
     assert_eq!(
-        headers
-            .keys()
-            .map(http::HeaderName::as_str)
-            .collect::<Vec<_>>(),
+        headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>(),
         ["content-type"]
     );
     assert_eq!(hetzner.remaining("default"), 3599);
@@ -93,16 +79,8 @@ async fn an_answer_is_made_of_a_status_a_code_or_a_body() {
         (json!({"code": "locked"}), 423, "locked"),
         (json!({"code": "protected"}), 423, "protected"),
         (json!({"code": "conflict"}), 409, "conflict"),
-        (
-            json!({"code": "rate_limit_exceeded"}),
-            429,
-            "rate_limit_exceeded",
-        ),
-        (
-            json!({"status": 418, "body": {"error": {"code": "own"}}}),
-            418,
-            "own",
-        ),
+        (json!({"code": "rate_limit_exceeded"}), 429, "rate_limit_exceeded"),
+        (json!({"status": 418, "body": {"error": {"code": "own"}}}), 418, "own"),
     ];
     for (mut fault, status, code) in cases {
         fault["times"] = json!(1);
@@ -111,27 +89,16 @@ async fn an_answer_is_made_of_a_status_a_code_or_a_body() {
         assert_eq!(answer, (status, code.to_owned()));
     }
     order(&hetzner, json!({"headers": {"Retry-After": "7"}}));
-    let answer = send(&hetzner, "GET", "/v1/servers", Value::Null)
-        .await
-        .expect("one");
-    assert_eq!(
-        (answer.status().as_u16(), number(&answer, "Retry-After")),
-        (200, 7)
-    );
+    let answer = send(&hetzner, "GET", "/v1/servers", Value::Null).await.expect("one");
+    assert_eq!((answer.status().as_u16(), number(&answer, "Retry-After")), (200, 7));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_answer_may_hide_an_effect() {
     for (commit, holder) in [(false, Some(1)), (true, Some(2))] {
         let hetzner = hetzner(|_| {});
-        order(
-            &hetzner,
-            json!({"method": "POST", "status": 504, "commit": commit}),
-        );
-        assert_eq!(
-            call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await.0,
-            504
-        );
+        order(&hetzner, json!({"method": "POST", "status": 504, "commit": commit}));
+        assert_eq!(call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await.0, 504);
         advance(AWHILE).await;
         assert_eq!(hetzner.holder(10), holder);
     }
@@ -140,20 +107,10 @@ async fn a_refused_answer_may_hide_an_effect() {
 #[tokio::test(start_paused = true)]
 async fn an_action_fails_sticks_or_is_over_at_once() {
     let cases = [
-        (
-            json!({"fail": "action_failed"}),
-            "running",
-            "error",
-            Some(1),
-        ),
+        (json!({"fail": "action_failed"}), "running", "error", Some(1)),
         (json!({"stuck": true}), "running", "running", Some(1)),
         (json!({"duration": "0s"}), "success", "success", Some(2)),
-        (
-            json!({"fail": "x", "takes_effect": true}),
-            "running",
-            "error",
-            Some(2),
-        ),
+        (json!({"fail": "x", "takes_effect": true}), "running", "error", Some(2)),
     ];
     for (action, first, last, holder) in cases {
         let hetzner = hetzner(|_| {});
@@ -176,16 +133,10 @@ async fn an_action_fails_sticks_or_is_over_at_once() {
 async fn a_stuck_action_locks_unless_told_otherwise() {
     for (locks, status) in [(true, 423), (false, 201)] {
         let hetzner = hetzner(|_| {});
-        order(
-            &hetzner,
-            json!({"times": 1, "action": {"stuck": true, "locks": locks}}),
-        );
+        order(&hetzner, json!({"times": 1, "action": {"stuck": true, "locks": locks}}));
         call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await;
         advance(Duration::from_secs(3600)).await;
-        assert_eq!(
-            call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await.0,
-            status
-        );
+        assert_eq!(call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await.0, status);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{Scope, Token};
+use aplomb_fake_services::hcloud::{Scope, Token};
 use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::{Value, json};
@@ -13,11 +13,7 @@ use super::{ASSIGN, TOKEN, call, hetzner, number, order, put, send, send_as};
 
 fn level(answer: &Response<Bytes>) -> (i64, i64, i64) {
     let of = |header| number(answer, header);
-    (
-        of("RateLimit-Limit"),
-        of("RateLimit-Remaining"),
-        of("RateLimit-Reset"),
-    )
+    (of("RateLimit-Limit"), of("RateLimit-Remaining"), of("RateLimit-Reset"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,13 +41,8 @@ async fn every_answer_counts_and_says_what_is_left() {
 #[tokio::test(start_paused = true)]
 async fn an_empty_bucket_refuses_and_names_half_the_token() {
     let hetzner = hetzner(|config| config.limit = 2);
-    put(
-        &hetzner,
-        json!({"buckets": [{"name": "default", "remaining": 0}]}),
-    );
-    let answer = send(&hetzner, "GET", "/v1/servers", Value::Null)
-        .await
-        .expect("one");
+    put(&hetzner, json!({"buckets": [{"name": "default", "remaining": 0}]}));
+    let answer = send(&hetzner, "GET", "/v1/servers", Value::Null).await.expect("one");
     assert_eq!(answer.status(), 429);
     assert_eq!(level(&answer), (2, 0, 1_767_225_600 + 3600));
     assert!(answer.headers().get("Retry-After").is_none());
@@ -68,23 +59,11 @@ async fn an_empty_bucket_refuses_and_names_half_the_token() {
 #[tokio::test(start_paused = true)]
 async fn a_token_comes_back_each_second_at_the_usual_limit() {
     let hetzner = hetzner(|_| {});
-    put(
-        &hetzner,
-        json!({"buckets": [{"name": "default", "remaining": 0}]}),
-    );
-    assert_eq!(
-        call(&hetzner, "GET", "/v1/servers", Value::Null).await.0,
-        429
-    );
+    put(&hetzner, json!({"buckets": [{"name": "default", "remaining": 0}]}));
+    assert_eq!(call(&hetzner, "GET", "/v1/servers", Value::Null).await.0, 429);
     advance(Duration::from_secs(1)).await;
-    assert_eq!(
-        call(&hetzner, "GET", "/v1/servers", Value::Null).await.0,
-        200
-    );
-    assert_eq!(
-        call(&hetzner, "GET", "/v1/servers", Value::Null).await.0,
-        429
-    );
+    assert_eq!(call(&hetzner, "GET", "/v1/servers", Value::Null).await.0, 200);
+    assert_eq!(call(&hetzner, "GET", "/v1/servers", Value::Null).await.0, 429);
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,9 +72,7 @@ async fn an_unknown_token_is_refused_and_counted() {
     let answer = send_as(&hetzner, "wrong", "GET", "/v1/servers", &Value::Null).await;
     let answer = answer.expect("an answer");
     assert_eq!((answer.status().as_u16(), level(&answer).1), (401, 3599));
-    let bare = Request::get("/v1/servers")
-        .body(Bytes::new())
-        .expect("a request");
+    let bare = Request::get("/v1/servers").body(Bytes::new()).expect("a request");
     let answer = hetzner.service().call(bare).await.expect("an answer");
     assert_eq!((answer.status().as_u16(), level(&answer).1), (401, 3598));
     let body: Value = serde_json::from_slice(answer.body()).expect("JSON");
@@ -115,11 +92,7 @@ async fn who_shares_a_bucket_is_a_switch() {
         });
         for (token, left) in ["a", "b", "c"].into_iter().zip(left) {
             let answer = send_as(&hetzner, token, "GET", "/v1/servers", &Value::Null).await;
-            assert_eq!(
-                level(&answer.expect("an answer")).1,
-                left,
-                "{per:?} {token}"
-            );
+            assert_eq!(level(&answer.expect("an answer")).1, left, "{per:?} {token}");
         }
     }
 }
@@ -151,23 +124,14 @@ async fn a_read_only_token_may_read() {
     let hetzner = hetzner(|config| {
         config.tokens = Token::file(&format!("# ours\n{TOKEN} default readonly\n")).expect("one");
     });
-    assert_eq!(
-        call(&hetzner, "GET", "/v1/servers", Value::Null).await.0,
-        200
-    );
+    assert_eq!(call(&hetzner, "GET", "/v1/servers", Value::Null).await.0, 200);
     let (status, body) = call(&hetzner, "POST", ASSIGN, json!({"server": 2})).await;
-    assert_eq!(
-        (status, body["error"]["code"].as_str()),
-        (401, Some("token_readonly"))
-    );
+    assert_eq!((status, body["error"]["code"].as_str()), (401, Some("token_readonly")));
 }
 
 #[test]
 fn a_bad_token_file_is_named_by_line_and_never_by_text() {
     assert!(Token::file("\n# nothing\n").is_err());
     let error = Token::file("good\nsecret project writable").expect_err("it is wrong");
-    assert!(
-        error.starts_with("line 2") && !error.contains("secret"),
-        "{error}"
-    );
+    assert!(error.starts_with("line 2") && !error.contains("secret"), "{error}");
 }

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{Entry, Noise, Shape};
+use aplomb_fake_services::hcloud::{BackgroundClients, Entry, Shape};
 use serde_json::{Value, json};
 use tokio::time::advance;
 
 use super::{ASSIGN, call, hetzner, put};
 
 fn spread(requests: &[Entry]) -> Vec<String> {
-    requests
-        .iter()
-        .map(|entry| entry.time.to_string())
-        .collect()
+    requests.iter().map(|entry| entry.time.to_string()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -21,7 +18,7 @@ async fn noise_comes_at_its_rate_and_is_the_same_for_the_same_seed() {
     for looks in [1, 3600] {
         let hetzner = hetzner(|_| {});
         hetzner
-            .noise(Noise::rate("others", 0.9))
+            .noise(BackgroundClients::rate("others", 0.9))
             .expect("it is right");
         for _ in 0..looks {
             advance(Duration::from_secs(3600 / looks)).await;
@@ -40,7 +37,7 @@ async fn noise_comes_at_its_rate_and_is_the_same_for_the_same_seed() {
 async fn a_holder_keeps_the_bucket_within_its_tokens_of_empty() {
     let hetzner = hetzner(|_| {});
     hetzner
-        .noise(Noise::hold_at("others", 5))
+        .noise(BackgroundClients::hold_at("others", 5))
         .expect("it is right");
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..600 {
@@ -57,14 +54,11 @@ async fn a_holder_keeps_the_bucket_within_its_tokens_of_empty() {
 async fn a_holder_of_nothing_leaves_nothing() {
     let hetzner = hetzner(|_| {});
     hetzner
-        .noise(Noise::hold_at("others", 0))
+        .noise(BackgroundClients::hold_at("others", 0))
         .expect("it is right");
     for _ in 0..100 {
         advance(Duration::from_millis(970)).await;
-        assert_eq!(
-            call(&hetzner, "GET", "/v1/servers", Value::Null).await.0,
-            429
-        );
+        assert_eq!(call(&hetzner, "GET", "/v1/servers", Value::Null).await.0, 429);
     }
 }
 
@@ -77,7 +71,7 @@ async fn a_refused_object_of_cluster_api_rests_for_five_minutes() {
             {"name": "default", "remaining": 0, "refill_per_second": 0.000_001},
         ]}),
     );
-    let mut noise = Noise::shape("caph", Shape::Caph);
+    let mut noise = BackgroundClients::shape("caph", Shape::Caph);
     noise.objects = Some(1);
     hetzner.noise(noise).expect("it is right");
     advance(Duration::from_secs(900)).await;
@@ -105,13 +99,11 @@ async fn the_shapes_make_the_calls_they_are_known_for() {
     for (shape, calls) in cases {
         let hetzner = hetzner(|_| {});
         hetzner
-            .noise(Noise::shape("other", shape))
+            .noise(BackgroundClients::shape("other", shape))
             .expect("it is right");
         advance(Duration::from_secs(3600)).await;
         let requests = hetzner.requests();
-        let made = requests
-            .iter()
-            .map(|entry| format!("{} {}", entry.method, entry.path));
+        let made = requests.iter().map(|entry| format!("{} {}", entry.method, entry.path));
         let made: std::collections::BTreeSet<String> = made.collect();
         assert_eq!(made.into_iter().collect::<Vec<_>>(), calls);
     }
@@ -122,7 +114,7 @@ async fn the_volumes_of_csi_lock_servers() {
     let hetzner = hetzner(|config| {
         config.action_time = Duration::from_secs(5)..=Duration::from_secs(5);
     });
-    let mut noise = Noise::shape("csi", Shape::Csi);
+    let mut noise = BackgroundClients::shape("csi", Shape::Csi);
     noise.rate = Some(0.2);
     hetzner.noise(noise).expect("it is right");
     let mut statuses = std::collections::BTreeSet::new();
@@ -132,24 +124,22 @@ async fn the_volumes_of_csi_lock_servers() {
     }
     assert_eq!(statuses.into_iter().collect::<Vec<_>>(), [201, 423]);
     let requests = hetzner.requests();
-    let polls = requests
-        .iter()
-        .filter(|e| e.client == "csi" && e.path == "/v1/actions");
+    let polls = requests.iter().filter(|e| e.client == "csi" && e.path == "/v1/actions");
     assert!(polls.count() > 0);
 }
 
 #[test]
 fn a_noise_client_must_say_what_it_is() {
-    let nameless = Noise::rate("", 1.0);
-    let shapeless = Noise {
+    let nameless = BackgroundClients::rate("", 1.0);
+    let shapeless = BackgroundClients {
         name: "x".to_owned(),
-        ..Noise::default()
+        ..BackgroundClients::default()
     };
     for noise in [
         nameless,
         shapeless,
-        Noise::rate("x", 0.0),
-        Noise::rate("x", f64::NAN),
+        BackgroundClients::rate("x", 0.0),
+        BackgroundClients::rate("x", f64::NAN),
     ] {
         assert!(noise.mistake().is_some(), "{noise:?}");
     }

@@ -1,6 +1,6 @@
 //! The same behind a socket.
 
-use aplomb_fake_services::hetzner::serve;
+use aplomb_fake_services::hcloud::serve;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,13 +10,9 @@ use super::{TOKEN, hetzner, order};
 /// Sends a request on a connection of its own and reads until the other end closes it.
 async fn exchange(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: sim\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
-    );
-    stream
-        .write_all(request.as_bytes())
-        .await
-        .expect("it is sent");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: sim\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
     let mut answer = String::new();
     // A reset is an end, too.
     drop(stream.read_to_string(&mut answer).await);
@@ -39,7 +35,5 @@ async fn it_serves_resets_and_stops() {
     assert!(answer.contains("\"remaining\":3598"), "{answer}");
     let address = address.to_owned();
     running.stop().await;
-    TcpStream::connect(address)
-        .await
-        .expect_err("nobody listens");
+    TcpStream::connect(address).await.expect_err("nobody listens");
 }

@@ -23,18 +23,8 @@ fn blocked(hindrance: crate::hindrance::Blocked) -> Observed {
 fn the_limit_is_reported_once_and_in_the_same_words() {
     let mut world = blocked(refused_call(CallErrorClass::Limited));
     let first = plan(&world);
-    assert_eq!(
-        condition(&first, "ProvisionerKeyReady"),
-        Some(("False", "RateLimited"))
-    );
-    assert_eq!(
-        first
-            .notes
-            .iter()
-            .filter(|it| it.reason == "RateLimited")
-            .count(),
-        1
-    );
+    assert_eq!(condition(&first, "ProvisionerKeyReady"), Some(("False", "RateLimited")));
+    assert_eq!(first.notes.iter().filter(|it| it.reason == "RateLimited").count(), 1);
     world.status = first.status.clone();
     world.now = ago(-20).0;
     world.progress.create_blocked = Some(deferred_call(true));
@@ -91,11 +81,7 @@ fn a_queued_call_is_not_reported_as_rate_limited() {
 fn what_only_a_user_can_fix_is_reported_and_not_retried() {
     for class in [CallErrorClass::Invalid, CallErrorClass::Forbidden] {
         let told = plan(&blocked(refused_call(class)));
-        assert!(
-            matches!(told.end, End::Rejected { .. }),
-            "{class:?} {:?}",
-            told.end
-        );
+        assert!(matches!(told.end, End::Rejected { .. }), "{class:?} {:?}", told.end);
         assert_eq!(
             condition(&told, "ProvisionerKeyReady"),
             Some(("False", "ProvisionerKeyFailed"))
@@ -127,16 +113,11 @@ fn a_server_that_does_not_answer_is_tried_again() {
 #[test]
 fn without_a_license_nothing_is_requested_but_the_license() {
     let mut world = world(object(json!({})), &[]);
-    let unlicensed = world
-        .progress
-        .entitlements
-        .take()
-        .and_then(Result::ok)
-        .map(|it| {
-            let mut value = it.value;
-            value.provisioners.entitlement = Entitlement::NotEntitled;
-            listed(value)
-        });
+    let unlicensed = world.progress.entitlements.take().and_then(Result::ok).map(|it| {
+        let mut value = it.value;
+        value.provisioners.entitlement = Entitlement::NotEntitled;
+        listed(value)
+    });
     world.progress.entitlements = unlicensed.map(Ok);
     let told = plan(&world);
     assert!(told.step.is_none());
@@ -152,20 +133,13 @@ fn without_a_license_nothing_is_requested_but_the_license() {
 fn a_license_that_could_not_be_requested_is_distinguished() {
     for (class, said) in [
         (CallErrorClass::Forbidden, Some(("False", "Forbidden"))),
-        (
-            CallErrorClass::Server,
-            Some(("Unknown", "EntitlementsQueryFailed")),
-        ),
+        (CallErrorClass::Server, Some(("Unknown", "EntitlementsQueryFailed"))),
         (CallErrorClass::Limited, None),
     ] {
         let mut world = world(object(json!({})), &[]);
         world.progress.entitlements = Some(Err(refused_call(class)));
         let told = plan(&world);
-        assert_eq!(
-            condition(&told, "ExternalProvisionersEntitled"),
-            said,
-            "{class:?}"
-        );
+        assert_eq!(condition(&told, "ExternalProvisionersEntitled"), said, "{class:?}");
     }
 }
 
@@ -197,19 +171,13 @@ fn without_access_the_reason_is_readys_too() {
 fn daemons_that_could_not_be_seen_for_long_leave_readiness_unknown() {
     let mut world = running(json!({}), "team", 2);
     world.progress.daemons = [(place(), Err(deferred_call(true)))].into();
-    assert_eq!(
-        condition(&plan(&world), "Ready"),
-        Some(("Unknown", "Stale"))
-    );
+    assert_eq!(condition(&plan(&world), "Ready"), Some(("Unknown", "Stale")));
 }
 
 #[test]
 fn some_daemons_are_not_all() {
     let told = plan(&running(json!({}), "team", 1));
-    assert_eq!(
-        condition(&told, "DaemonsConnected"),
-        Some(("False", "SomeConnected"))
-    );
+    assert_eq!(condition(&told, "DaemonsConnected"), Some(("False", "SomeConnected")));
     assert_eq!(condition(&told, "Ready"), Some(("False", "SomeConnected")));
     assert_eq!(told.end, End::RequeueAfter(super::super::WAITING_POLL));
 }
@@ -219,14 +187,8 @@ fn an_organization_that_is_not_there_lowers_readiness_though_a_key_works() {
     let mut world = running(json!({}), "team", 2);
     world.progress.organization = Some(Err(refused_call(CallErrorClass::Missing)));
     let told = plan(&world);
-    assert_eq!(
-        condition(&told, "Ready"),
-        Some(("False", "OrganizationNotFound"))
-    );
-    assert_eq!(
-        condition(&told, "ProvisionerKeyReady").map(|it| it.0),
-        Some("True")
-    );
+    assert_eq!(condition(&told, "Ready"), Some(("False", "OrganizationNotFound")));
+    assert_eq!(condition(&told, "ProvisionerKeyReady").map(|it| it.0), Some("True"));
 }
 
 #[test]
@@ -283,8 +245,5 @@ fn a_rejected_token_is_not_reported_as_a_missing_license() {
     let mut all = told.conditions.iter();
     let said = all.find(|it| it.type_ == "ExternalProvisionersEntitled");
     let said = &said.expect("a condition").message;
-    assert!(
-        said.contains("while the server rejects the token"),
-        "{said}"
-    );
+    assert!(said.contains("while the server rejects the token"), "{said}");
 }

@@ -40,9 +40,7 @@ fn a_name_is_written_down_before_it_is_requested() {
     assert_eq!(pending.name, numbered_key_name(0));
     world.status = intended.status;
     world.remembered.unrequested_name = Some(numbered_key_name(0));
-    assert!(
-        matches!(plan(&world).step, Some(Step::Create(key)) if key.name == numbered_key_name(0))
-    );
+    assert!(matches!(plan(&world).step, Some(Step::Create(key)) if key.name == numbered_key_name(0)));
 }
 
 #[test]
@@ -66,10 +64,7 @@ fn a_key_whose_plaintext_was_lost_retires_and_the_next_name_is_taken() {
     assert!(lost.status.pending.is_none());
     world.status = lost.status;
     let next = plan(&world);
-    assert_eq!(
-        next.status.pending.map(|it| it.name),
-        Some(numbered_key_name(1))
-    );
+    assert_eq!(next.status.pending.map(|it| it.name), Some(numbered_key_name(1)));
 }
 
 #[test]
@@ -93,10 +88,7 @@ fn a_taken_name_is_reported_and_not_requested() {
     let world = world(object(json!({})), &[&numbered_key_name(0)]);
     let told = plan(&world);
     assert!(told.status.pending.is_none());
-    assert_eq!(
-        condition(&told, "Ready"),
-        Some(("False", "ProvisionerKeyNotOurs"))
-    );
+    assert_eq!(condition(&told, "Ready"), Some(("False", "ProvisionerKeyNotOurs")));
 }
 
 #[test]
@@ -116,10 +108,7 @@ fn a_name_that_may_have_been_requested_before_is_looked_up_again() {
     world.status = plan(&world).status;
     world.progress.create_blocked = Some(refused_call(CallErrorClass::Exists));
     let told = plan(&world);
-    assert_eq!(
-        told.status.pending.map(|it| it.name),
-        Some(numbered_key_name(0))
-    );
+    assert_eq!(told.status.pending.map(|it| it.name), Some(numbered_key_name(0)));
     assert_eq!(told.end, End::RequeueAfter(std::time::Duration::ZERO));
 }
 
@@ -131,10 +120,7 @@ fn a_key_that_another_object_uses_is_not_taken_over() {
     world.foreign_claims = ["theirs".to_owned()].into();
     let told = plan(&world);
     assert!(told.status.key.is_none(), "{:?}", told.status);
-    assert_eq!(
-        told.status.pending.map(|it| it.name),
-        Some(numbered_key_name(0))
-    );
+    assert_eq!(told.status.pending.map(|it| it.name), Some(numbered_key_name(0)));
     assert!(told.notes.iter().any(|it| it.reason == "KeyNotOurs"));
 }
 
@@ -162,10 +148,7 @@ fn a_key_that_was_brought_along_is_taken_over_and_not_replaced() {
     let mut world = world(object(json!({})), &["team"]);
     world.secret = secret_holding("team");
     let taken = plan(&world);
-    assert_eq!(
-        taken.status.provisioner_key_id.as_deref(),
-        Some("id-of-team")
-    );
+    assert_eq!(taken.status.provisioner_key_id.as_deref(), Some("id-of-team"));
     assert!(taken.status.pending.is_none());
     assert!(matches!(taken.step, Some(Step::Apply(_))));
 }
@@ -184,10 +167,7 @@ fn without_an_image_nothing_is_made() {
     let world = world(object(json!({ "spec": { "image": null } })), &[]);
     let told = plan(&world);
     assert!(told.status.pending.is_none());
-    assert_eq!(
-        condition(&told, "DeploymentReady"),
-        Some(("False", "ImageMissing"))
-    );
+    assert_eq!(condition(&told, "DeploymentReady"), Some(("False", "ImageMissing")));
     assert_eq!(condition(&told, "Ready").map(|it| it.0), Some("False"));
 }
 
@@ -221,10 +201,7 @@ fn a_secret_of_a_key_that_is_gone_does_not_pass_for_a_new_one() {
     let mut world = world(object(json!({})), &[]);
     world.secret = secret_holding(&numbered_key_name(0));
     let intended = plan(&world);
-    assert_eq!(
-        intended.status.pending.map(|it| it.name),
-        Some(numbered_key_name(1))
-    );
+    assert_eq!(intended.status.pending.map(|it| it.name), Some(numbered_key_name(1)));
 }
 
 /// A key of this name at the server, made right after the name was written down.
@@ -266,21 +243,15 @@ fn a_key_of_another_cluster_under_the_same_names_is_not_ours() {
     world.progress.keys = [(place(), Ok(listed(vec![listed_now(&theirs)])))].into();
     let told = plan(&world);
     assert!(told.status.retiring.is_empty());
-    assert!(
-        matches!(told.step, Some(Step::Create(key)) if key.name == numbered_key_name(0) && key.name != theirs)
-    );
+    assert!(matches!(told.step, Some(Step::Create(key)) if key.name == numbered_key_name(0) && key.name != theirs));
 }
 
 #[test]
 fn a_taken_name_is_reported_by_an_event_once() {
     let mut world = world(object(json!({})), &[&numbered_key_name(0)]);
     let told = plan(&world);
-    let notes = |plan: &crate::provisioner::world::Plan| {
-        plan.notes
-            .iter()
-            .map(|it| it.reason.to_string())
-            .collect::<Vec<_>>()
-    };
+    let notes =
+        |plan: &crate::provisioner::world::Plan| plan.notes.iter().map(|it| it.reason.to_string()).collect::<Vec<_>>();
     assert_eq!(notes(&told), ["KeyNotOurs"]);
     let condition = json!({ "type": "ProvisionerKeyReady", "status": "False", "message": "",
         "reason": "ProvisionerKeyNotOurs", "lastTransitionTime": NOW });
@@ -297,11 +268,7 @@ fn no_name_is_written_down_before_its_token_is_kept() {
     assert!(told.needs_secret && told.step.is_none() && told.status.pending.is_none());
     let said = |kind: &str| told.conditions.iter().find(|it| it.type_ == kind);
     let said = said("ProvisionerKeyReady").expect("a condition");
-    assert!(
-        said.message.contains("coder.aplomb.dev/token"),
-        "{}",
-        said.message
-    );
+    assert!(said.message.contains("coder.aplomb.dev/token"), "{}", said.message);
     // A Secret that was brought along is not taken over either.
     world.secret = secret_holding("team");
     world.progress.keys = [(place(), Ok(listed(vec![listed_key("team")])))].into();

@@ -116,15 +116,11 @@ fn without_its_token_a_key_is_waited_for_and_the_way_out_is_reported() {
     let told = plan(&world);
     assert!(told.step.is_none());
     assert_eq!(told.end, End::RequeueAfter(super::super::PERMANENT_RETRY));
-    let ready = told
-        .conditions
-        .iter()
-        .find(|it| it.type_ == "Ready")
-        .expect("Ready");
+    let ready = told.conditions.iter().find(|it| it.type_ == "Ready").expect("Ready");
     assert!(
-        ready.message.starts_with(
-            "cannot delete key team at https://coder.example.com (token in Secret token):"
-        ),
+        ready
+            .message
+            .starts_with("cannot delete key team at https://coder.example.com (token in Secret token):"),
         "{}",
         ready.message
     );
@@ -144,9 +140,7 @@ fn old_keys_go_with_the_object() {
     }];
     world.progress.deleted = vec![key("team")];
     world.progress.keys = [(place(), Ok(listed(vec![listed_key(&numbered_key_name(3))])))].into();
-    assert!(
-        matches!(plan(&world).step, Some(Step::Delete(key)) if key.name == numbered_key_name(3))
-    );
+    assert!(matches!(plan(&world).step, Some(Step::Delete(key)) if key.name == numbered_key_name(3)));
 }
 
 #[test]

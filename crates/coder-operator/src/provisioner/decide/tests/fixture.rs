@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use crate::access::{Access, fingerprint};
 use crate::children_state::{DeploymentState, RememberedState, SecretState};
 use crate::client::{
-    CallError, CallErrorClass, Entitlement, Entitlements, Feature, Organization, ProvisionerDaemon,
-    ProvisionerKey, ProvisionerKeyDaemons,
+    CallError, CallErrorClass, Entitlement, Entitlements, Feature, Organization, ProvisionerDaemon, ProvisionerKey,
+    ProvisionerKeyDaemons,
 };
 use crate::hindrance::Blocked;
 use crate::provisioner::decide::{decide, tags_hash};

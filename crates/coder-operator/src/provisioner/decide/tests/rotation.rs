@@ -45,10 +45,7 @@ fn every_drift_requests_a_new_key_and_keeps_the_old_one() {
     for (change, reason, name) in cases {
         let told = plan(&running(change, "team", 2));
         assert_eq!(rotation_of(&told), (Some(reason), Some(&*name)));
-        assert_eq!(
-            told.status.key.as_ref().map(|it| it.name.as_str()),
-            Some("team")
-        );
+        assert_eq!(told.status.key.as_ref().map(|it| it.name.as_str()), Some("team"));
         assert_eq!(
             condition(&told, "ProvisionerKeyReady"),
             Some(("True", "ProvisionerKeyReady"))
@@ -69,10 +66,7 @@ fn a_key_that_another_client_deleted_is_replaced() {
     let mut world = running(json!({}), "team", 2);
     world.progress.keys = [(place(), Ok(listed(Vec::new())))].into();
     let told = plan(&world);
-    assert_eq!(
-        rotation_of(&told),
-        (Some("KeyVanished"), Some(&*numbered_key_name(1)))
-    );
+    assert_eq!(rotation_of(&told), (Some("KeyVanished"), Some(&*numbered_key_name(1))));
     assert!(told.status.key.is_none());
     assert_eq!(told.status.retiring.len(), 1);
 }
@@ -90,10 +84,7 @@ fn a_lost_secret_is_replaced_and_the_old_key_stays_for_running_daemons() {
     let mut world = running(json!({}), "team", 2);
     world.secret = SecretState::Absent;
     let told = plan(&world);
-    assert_eq!(
-        rotation_of(&told),
-        (Some("SecretLost"), Some(&*numbered_key_name(1)))
-    );
+    assert_eq!(rotation_of(&told), (Some("SecretLost"), Some(&*numbered_key_name(1))));
     assert!(told.status.key.is_some());
 }
 
@@ -134,9 +125,7 @@ fn during_rotation(old: usize, new: usize) -> Observed {
 
 #[test]
 fn an_old_key_goes_when_the_new_one_has_all_daemons_and_it_has_none() {
-    assert!(
-        matches!(plan(&during_rotation(0, 2)).step, Some(Step::Delete(key)) if key.name == "team")
-    );
+    assert!(matches!(plan(&during_rotation(0, 2)).step, Some(Step::Delete(key)) if key.name == "team"));
     for (old, new) in [(2, 0), (1, 1), (1, 2), (0, 1)] {
         let told = plan(&during_rotation(old, new));
         assert!(told.step.is_none(), "{old} {new} {:?}", told.step);
@@ -232,10 +221,7 @@ fn a_rotation_is_honored_when_its_key_is_in_the_secret() {
     world.secret = secret_holding(&numbered_key_name(1));
     world.progress.keys = [(
         place(),
-        Ok(listed(vec![
-            listed_key("team"),
-            listed_key(&numbered_key_name(1)),
-        ])),
+        Ok(listed(vec![listed_key("team"), listed_key(&numbered_key_name(1))])),
     )]
     .into();
     let done = plan(&world);
@@ -253,16 +239,10 @@ fn trouble_at_a_former_server_does_not_affect_the_current_one() {
         .bound_scopes
         .insert(crate::provisioner::world::KeyScope::for_key(&old));
     let elsewhere = crate::provisioner::world::KeyScope::for_key(&old);
-    world
-        .progress
-        .daemons
-        .insert(elsewhere, Ok(listed(Vec::new())));
+    world.progress.daemons.insert(elsewhere, Ok(listed(Vec::new())));
     world.progress.undeleted = vec![(old, refused_call(crate::client::CallErrorClass::Token))];
     let told = plan(&world);
-    assert_eq!(
-        condition(&told, "OperatorAccessReady").map(|it| it.0),
-        Some("True")
-    );
+    assert_eq!(condition(&told, "OperatorAccessReady").map(|it| it.0), Some("True"));
     assert_eq!(condition(&told, "Ready"), Some(("True", "Proven")));
 }
 
@@ -275,11 +255,7 @@ fn a_key_that_took_the_name_of_ours_is_neither_used_nor_deleted() {
     // Retired: ours needs no deletion any more.
     let mut world = during_rotation(0, 2);
     world.status.retiring[0].key.id = Some("ours".to_owned());
-    world.progress.keys = [(
-        place(),
-        Ok(listed(vec![listed_key("team"), listed_key("team-1")])),
-    )]
-    .into();
+    world.progress.keys = [(place(), Ok(listed(vec![listed_key("team"), listed_key("team-1")])))].into();
     let told = plan(&world);
     assert!(told.step.is_none(), "{:?}", told.step);
     assert!(told.status.retiring.is_empty());

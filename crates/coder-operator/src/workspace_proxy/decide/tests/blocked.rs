@@ -28,10 +28,7 @@ fn a_rate_limit_is_written_down_once_and_taken_back() {
     let mut world = blocked_read(refused_call(CallErrorClass::Limited));
     let told = plan(&world);
     assert_eq!(notes(&told), ["RateLimited"]);
-    assert_eq!(
-        condition(&told, kinds::REGISTERED),
-        pair("False", "RateLimited")
-    );
+    assert_eq!(condition(&told, kinds::REGISTERED), pair("False", "RateLimited"));
     let first = told.status.rate_limited.clone();
     assert!(first.is_some());
     world.status = told.status;
@@ -59,10 +56,7 @@ fn with_a_registration_in_use_its_condition_stays() {
         .insert(place, Err(refused_call(CallErrorClass::Limited)));
     let told = plan(&world);
     assert!(told.status.rate_limited.is_some());
-    assert_eq!(
-        condition(&told, kinds::REGISTERED),
-        pair("True", "Registered")
-    );
+    assert_eq!(condition(&told, kinds::REGISTERED), pair("True", "Registered"));
     assert_eq!(ready(&told), pair("Unknown", "Stale"));
 }
 
@@ -85,12 +79,7 @@ fn a_turn_is_waited_for() {
 
 #[test]
 fn every_other_refusal_has_its_condition_and_its_pace() {
-    let rejected = |class| {
-        matches!(
-            plan(&blocked_read(refused_call(class))).end,
-            End::Rejected { .. }
-        )
-    };
+    let rejected = |class| matches!(plan(&blocked_read(refused_call(class))).end, End::Rejected { .. });
     assert!(rejected(CallErrorClass::Invalid) && rejected(CallErrorClass::Forbidden));
     let token = plan(&blocked_read(refused_call(CallErrorClass::Token)));
     assert_eq!(token.end, End::RequeueAfter(super::super::PERMANENT_RETRY));
@@ -127,10 +116,7 @@ fn what_is_registered_works_on_while_the_license_cannot_be_read() {
     world.progress.entitlements = Some(Err(deferred_call(false)));
     let told = plan(&world);
     assert!(told.step.is_none());
-    assert_eq!(
-        condition(&told, kinds::PROXY_HEALTHY),
-        pair("True", "Healthy")
-    );
+    assert_eq!(condition(&told, kinds::PROXY_HEALTHY), pair("True", "Healthy"));
 }
 
 #[test]

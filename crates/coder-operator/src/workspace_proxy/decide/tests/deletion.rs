@@ -143,8 +143,7 @@ fn an_object_that_was_never_registered_goes_at_once() {
 fn one_that_cannot_be_reached_holds_up_no_other() {
     let mut world = drained(deleting(json!({})));
     world.status.retiring = vec![at_former_server()];
-    world.progress.deregister_blocked =
-        vec![(at_former_server(), refused_call(CallErrorClass::NoAnswer))];
+    world.progress.deregister_blocked = vec![(at_former_server(), refused_call(CallErrorClass::NoAnswer))];
     assert_eq!(step(&world), "deregister");
     world.progress.deleted = vec![ID.to_owned()];
     let told = plan(&world);
@@ -155,12 +154,7 @@ fn one_that_cannot_be_reached_holds_up_no_other() {
     world.progress.deregister_blocked.clear();
     world.status.retiring.clear();
     world.status.pending = Some(pending("asia", 60));
-    set_blocked(
-        &mut world,
-        URL,
-        "asia",
-        refused_call(CallErrorClass::Server),
-    );
+    set_blocked(&mut world, URL, "asia", refused_call(CallErrorClass::Server));
     assert_eq!(step(&world), "deregister");
 }
 
@@ -169,16 +163,12 @@ fn trouble_at_a_former_server_is_not_todays_when_it_goes() {
     let mut world = drained(deleting(json!({})));
     world.status.retiring = vec![at_former_server()];
     world.progress.deleted = vec![ID.to_owned()];
-    world.progress.deregister_blocked =
-        vec![(at_former_server(), refused_call(CallErrorClass::Token))];
+    world.progress.deregister_blocked = vec![(at_former_server(), refused_call(CallErrorClass::Token))];
     let told = plan(&world);
     let access = condition(&told, kinds::OPERATOR_ACCESS_READY);
     assert_eq!(access.0, "True");
     assert_eq!(ready(&told), pair("False", "Deleting"));
-    assert_eq!(
-        told.end,
-        End::RequeueAfter(std::time::Duration::from_secs(60))
-    );
+    assert_eq!(told.end, End::RequeueAfter(std::time::Duration::from_secs(60)));
 }
 
 #[test]
@@ -206,12 +196,7 @@ fn a_name_that_cannot_be_looked_up_is_reported_after_the_deadline() {
     let mut world = drained(deleting(json!({})));
     world.progress.deleted = vec![ID.to_owned()];
     world.status.pending = Some(pending("asia", 60));
-    set_blocked(
-        &mut world,
-        URL,
-        "asia",
-        refused_call(CallErrorClass::NoAnswer),
-    );
+    set_blocked(&mut world, URL, "asia", refused_call(CallErrorClass::NoAnswer));
     assert_eq!(step(&world), "none");
     let told = plan(&past_deadline(world));
     assert_eq!(told.orphans, [(URL.to_owned(), "asia".to_owned())]);
@@ -226,8 +211,7 @@ fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
         reason: "ControlPlaneUnavailable",
         message: "CoderControlPlane does not exist".to_owned(),
     }));
-    world.progress.deregister_blocked =
-        vec![(registered(), refused_call(CallErrorClass::NoAnswer))];
+    world.progress.deregister_blocked = vec![(registered(), refused_call(CallErrorClass::NoAnswer))];
     let told = plan(&world);
     assert!(told.step.is_none(), "{:?}", told.step);
     assert_eq!(ready(&told), pair("False", "Deleting"));

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb_api::coder::{
-    CoderWorkspaceProxy, PendingProxy, RetiringProxy, SecretKeyRef, ServerBinding,
-    conditions as kinds,
+    CoderWorkspaceProxy, PendingProxy, RetiringProxy, SecretKeyRef, ServerBinding, conditions as kinds,
 };
 use aplomb_http_client::ApiToken;
 use http::HeaderMap;
@@ -19,8 +18,7 @@ use crate::access::{Access, fingerprint};
 use crate::children_state::DeploymentState;
 use crate::children_state::{RememberedState, SecretState};
 use crate::client::{
-    CallError, CallErrorClass, Entitlement, Entitlements, Feature, WorkspaceProxy,
-    WorkspaceProxyHealth,
+    CallError, CallErrorClass, Entitlement, Entitlements, Feature, WorkspaceProxy, WorkspaceProxyHealth,
 };
 use crate::hindrance::Blocked;
 use crate::server::Timestamped;
@@ -166,10 +164,7 @@ pub(super) fn proxy(id: &str, name: &str, age: i64) -> WorkspaceProxy {
         id: id.to_owned(),
         name: name.to_owned(),
         display_name: name.to_owned(),
-        icon: format!(
-            "/emojis/1f310.png#aplomb-{}",
-            aplomb_api::coder::owner_suffix("u")
-        ),
+        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::owner_suffix("u")),
         created_at: Some(ago(age).0),
         deleted: false,
         status: Some(WorkspaceProxyHealth {
@@ -179,12 +174,7 @@ pub(super) fn proxy(id: &str, name: &str, age: i64) -> WorkspaceProxy {
 }
 
 /// The server at `url` says this of a name or id.
-pub(super) fn set_found(
-    world: &mut Observed,
-    url: &str,
-    name: &str,
-    found: Option<WorkspaceProxy>,
-) {
+pub(super) fn set_found(world: &mut Observed, url: &str, name: &str, found: Option<WorkspaceProxy>) {
     let place = (ProxyScope::for_binding(&binding(url)), name.to_owned());
     let looked = Ok(Arc::new(timestamped(found)));
     world.progress.proxies.insert(place, looked);

@@ -36,10 +36,7 @@ fn a_name_of_another_owner_is_not_touched() {
     set_found(&mut world, URL, "europe", Some(proxy("x", "europe", 60)));
     let told = plan(&world);
     assert!(matches!(told.end, End::Rejected { .. }), "{:?}", told.end);
-    assert_eq!(
-        condition(&told, kinds::REGISTERED),
-        pair("False", "ProxyNotOurs")
-    );
+    assert_eq!(condition(&told, kinds::REGISTERED), pair("False", "ProxyNotOurs"));
     assert_eq!(ready(&told), pair("False", "ProxyNotOurs"));
     assert!(told.status.pending.is_none());
 }
@@ -141,10 +138,7 @@ fn a_proxy_of_another_object_is_not_adopted_through_its_secret() {
     let mut world = world(object(json!({})));
     world.secret = secret_holding(ID);
     let theirs = crate::client::WorkspaceProxy {
-        icon: format!(
-            "/emojis/1f310.png#aplomb-{}",
-            aplomb_api::coder::owner_suffix("v")
-        ),
+        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::owner_suffix("v")),
         ..proxy(ID, "europe", 86_400)
     };
     set_found(&mut world, URL, ID, Some(theirs.clone()));
@@ -188,10 +182,7 @@ fn a_proxy_made_at_the_right_time_is_not_ours_for_that() {
     for icon in [
         "/emojis/1f310.png".to_owned(),
         "/emojis/1f310.png#aplomb-".to_owned(),
-        format!(
-            "/emojis/1f310.png#aplomb-{}",
-            aplomb_api::coder::owner_suffix("v")
-        ),
+        format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::owner_suffix("v")),
     ] {
         let mut world = world(object(json!({})));
         world.status.pending = Some(pending("europe", 60));

@@ -56,10 +56,7 @@ fn a_lost_secret_brings_a_new_token() {
     let told = plan(&world);
     let secret = condition(&told, kinds::TOKEN_SECRET_READY);
     assert_eq!(secret, pair("False", "SecretPending"));
-    assert_eq!(
-        condition(&told, kinds::REGISTERED),
-        pair("True", "Registered")
-    );
+    assert_eq!(condition(&told, kinds::REGISTERED), pair("True", "Registered"));
 }
 
 #[test]
@@ -157,10 +154,7 @@ fn a_name_of_another_owner_leaves_the_old_one_in_use() {
     let told = plan(&world);
     assert_eq!(told.status.proxy_id.as_deref(), Some(ID));
     assert_eq!(ready(&told), pair("False", "ProxyNotOurs"));
-    assert_eq!(
-        condition(&told, kinds::REGISTERED),
-        pair("True", "Registered")
-    );
+    assert_eq!(condition(&told, kinds::REGISTERED), pair("True", "Registered"));
 }
 
 #[test]
@@ -235,12 +229,7 @@ fn one_that_is_known_by_its_name_alone_stays_in_use() {
     // What cannot be looked for is not taken for gone.
     let mut world = settled(json!({}));
     set_found(&mut world, URL, ID, None);
-    set_blocked(
-        &mut world,
-        URL,
-        "europe",
-        refused_call(CallErrorClass::Server),
-    );
+    set_blocked(&mut world, URL, "europe", refused_call(CallErrorClass::Server));
     assert_eq!(plan(&world).status.proxy_id.as_deref(), Some(ID));
 }
 
@@ -312,12 +301,7 @@ fn a_former_server_that_does_not_answer_does_not_bar_the_way_to_todays() {
     let mut asked = pending("europe", 10);
     asked.binding = binding(OTHER);
     world.status.pending = Some(asked);
-    set_blocked(
-        &mut world,
-        OTHER,
-        "europe",
-        refused_call(CallErrorClass::NoAnswer),
-    );
+    set_blocked(&mut world, OTHER, "europe", refused_call(CallErrorClass::NoAnswer));
     let told = plan(&world);
     assert_eq!(condition(&told, kinds::CONTROL_PLANE_READY).0, "True");
     assert_eq!(ready(&told), pair("False", "NotRegistered"));

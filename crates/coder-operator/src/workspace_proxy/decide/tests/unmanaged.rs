@@ -82,12 +82,7 @@ fn what_the_operator_had_registered_is_taken_back_when_the_pods_serve() {
 fn a_former_server_that_does_not_answer_holds_up_no_pods() {
     let mut world = unmanaged(IMAGE);
     world.status.pending = Some(pending("europe", 60));
-    set_blocked(
-        &mut world,
-        URL,
-        "europe",
-        refused_call(CallErrorClass::NoAnswer),
-    );
+    set_blocked(&mut world, URL, "europe", refused_call(CallErrorClass::NoAnswer));
     assert_eq!(step(&world), "apply");
     assert!(plan(&world).status.pending.is_some());
 }

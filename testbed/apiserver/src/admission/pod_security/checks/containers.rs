@@ -55,10 +55,7 @@ fn added(pod: &Pod<'_>, allowed: &[&str]) -> Option<String> {
     let mut found = BTreeSet::new();
     let adding = pod.containers_that(|container| {
         let added = items(&container["securityContext"]["capabilities"]["add"]).iter();
-        let bad: Vec<&str> = added
-            .map(string)
-            .filter(|it| !allowed.contains(it))
-            .collect();
+        let bad: Vec<&str> = added.map(string).filter(|it| !allowed.contains(it)).collect();
         found.extend(bad.iter().copied());
         !bad.is_empty()
     });

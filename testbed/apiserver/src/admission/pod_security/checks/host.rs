@@ -41,10 +41,7 @@ pub(super) fn ports(pod: &Pod<'_>, _: i64) -> Option<Violation> {
     let using = pod.containers_that(|container| {
         let ports = items(&container["ports"]).iter();
         let taken = ports.filter_map(|port| port["hostPort"].as_i64());
-        let taken: Vec<String> = taken
-            .filter(|port| *port != 0)
-            .map(|it| it.to_string())
-            .collect();
+        let taken: Vec<String> = taken.filter(|port| *port != 0).map(|it| it.to_string()).collect();
         let some = !taken.is_empty();
         found.extend(taken);
         some
@@ -52,10 +49,7 @@ pub(super) fn ports(pod: &Pod<'_>, _: i64) -> Option<Violation> {
     if using.is_empty() {
         return None;
     }
-    let (who, verb) = (
-        words::containers(&using),
-        plural(using.len(), "uses", "use"),
-    );
+    let (who, verb) = (words::containers(&using), plural(using.len(), "uses", "use"));
     let what = plural(found.len(), "hostPort", "hostPorts");
     let ports = found.into_iter().collect::<Vec<_>>().join(", ");
     Violation::new("hostPort", format!("{who} {verb} {what} {ports}"))
@@ -85,10 +79,7 @@ pub(super) fn probes(pod: &Pod<'_>, _: i64) -> Option<Violation> {
         return None;
     }
     let using: Vec<&str> = using.into_iter().collect();
-    let (who, verb) = (
-        words::containers(&using),
-        plural(using.len(), "uses", "use"),
-    );
+    let (who, verb) = (words::containers(&using), plural(using.len(), "uses", "use"));
     let one = "probe or lifecycle host";
     let what = plural(found.len(), one, "probe or lifecycle hosts");
     let hosts = words::quoted(found);

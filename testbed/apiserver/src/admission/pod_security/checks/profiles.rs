@@ -43,23 +43,17 @@ fn loose<'a>(pod: &Pod<'a>, profile: &str) -> (Setters<'a>, BTreeSet<&'a str>) {
 /// AppArmor that is off or of an unknown sort, in fields or in the annotations they came from.
 pub(super) fn app_armor(pod: &Pod<'_>, _: i64) -> Option<Violation> {
     let (setters, kinds) = loose(pod, "appArmorProfile");
-    let fine =
-        |value: &str| matches!(value, "" | "runtime/default") || value.starts_with("localhost/");
+    let fine = |value: &str| matches!(value, "" | "runtime/default") || value.starts_with("localhost/");
     let bad = pod.annotations();
     let bad = bad.filter(|(key, value)| key.starts_with(APP_ARMOR) && !fine(value));
-    let mut noted: Vec<String> = bad
-        .map(|(key, value)| format!("{key}={}", go_quote(value)))
-        .collect();
+    let mut noted: Vec<String> = bad.map(|(key, value)| format!("{key}={}", go_quote(value))).collect();
     noted.sort_unstable();
     if setters.is_empty() && noted.is_empty() {
         return None;
     }
     let annotations = plural(noted.len(), "annotation", "annotations");
     let who = setters.and((!noted.is_empty()).then_some(annotations));
-    let values: Vec<&str> = kinds
-        .into_iter()
-        .chain(noted.iter().map(String::as_str))
-        .collect();
+    let values: Vec<&str> = kinds.into_iter().chain(noted.iter().map(String::as_str)).collect();
     let one = "forbidden AppArmor profile";
     let reason = plural(values.len(), one, "forbidden AppArmor profiles");
     let what = words::quoted(values);
@@ -117,15 +111,11 @@ fn annotated_seccomp(pod: &Pod<'_>) -> Option<Violation> {
         let name = key.strip_prefix(SECCOMP_OF_CONTAINER);
         name.is_some_and(|name| pod.containers().any(|it| it["name"] == name))
     };
-    let fine = |value: &str| {
-        matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/")
-    };
+    let fine = |value: &str| matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/");
     let bad = pod
         .annotations()
         .filter(|(key, value)| (*key == SECCOMP || of_container(key)) && !fine(value));
-    let bad: BTreeSet<String> = bad
-        .map(|(key, value)| format!("{key}={}", go_quote(value)))
-        .collect();
+    let bad: BTreeSet<String> = bad.map(|(key, value)| format!("{key}={}", go_quote(value))).collect();
     if bad.is_empty() {
         return None;
     }
@@ -141,8 +131,7 @@ pub(super) fn some_seccomp(pod: &Pod<'_>, version: i64) -> Option<Violation> {
         return off;
     }
     let who = silent(pod, "seccompProfile")?;
-    let detail = format!(
-        "pod or {who} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\""
-    );
+    let detail =
+        format!("pod or {who} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"");
     Violation::new("seccompProfile", detail)
 }

@@ -69,11 +69,7 @@ fn what_is_shared_with_the_host_is_told() {
 
 #[test]
 fn settings_of_the_kernel_are_allowed_since_their_version() {
-    let names = [
-        "kernel.msgmax",
-        "net.ipv4.tcp_rmem",
-        "net.ipv4.tcp_syncookies",
-    ];
+    let names = ["kernel.msgmax", "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies"];
     let sysctls: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
     let spec = json!({ "securityContext": { "sysctls": sysctls } });
     assert_eq!(baseline(&spec), "forbidden sysctls (kernel.msgmax)");
@@ -106,7 +102,8 @@ fn restricted_containers_give_everything_up() {
     let spec = json!({ "containers": [{ "name": "a", "securityContext": context }] });
     let keeps = "container \"a\" must set securityContext.capabilities.drop=[\"ALL\"]";
     let adds = "container \"a\" must not include \"KILL\" in securityContext.capabilities.add";
-    let escalates = "allowPrivilegeEscalation != false (container \"a\" must set securityContext.allowPrivilegeEscalation=false)";
+    let escalates =
+        "allowPrivilegeEscalation != false (container \"a\" must set securityContext.allowPrivilegeEscalation=false)";
     assert_eq!(
         restricted(35, spec.clone()),
         format!("{escalates}, unrestricted capabilities ({keeps}; {adds})")
@@ -154,12 +151,10 @@ fn profiles_that_do_not_confine_are_told_with_their_values() {
              seccompProfile ({loose})"
         )
     );
-    let engine =
-        json!({ "securityContext": { "seLinuxOptions": { "type": "container_engine_t" } } });
+    let engine = json!({ "securityContext": { "seLinuxOptions": { "type": "container_engine_t" } } });
     assert_eq!(baseline(&engine), "");
     assert_ne!(said(Level::Baseline, 30, &engine, &Value::Null), "");
-    let silent =
-        json!({ "securityContext": { "runAsNonRoot": true }, "containers": [{ "name": "a" }] });
+    let silent = json!({ "securityContext": { "runAsNonRoot": true }, "containers": [{ "name": "a" }] });
     assert!(said(Level::Restricted, 19, &silent, &Value::Null).ends_with(
         "seccompProfile (pod or container \"a\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")"
     ));

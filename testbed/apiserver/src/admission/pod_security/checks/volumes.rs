@@ -75,10 +75,7 @@ pub(super) fn restricted(pod: &Pod<'_>, _: i64) -> Option<Violation> {
     let one = "restricted volume type";
     let what = plural(kinds.len(), one, "restricted volume types");
     let kinds = words::quoted(kinds);
-    Violation::new(
-        "restricted volume types",
-        format!("{who} {verb} {what} {kinds}"),
-    )
+    Violation::new("restricted volume types", format!("{who} {verb} {what} {kinds}"))
 }
 
 fn those<'a>(pod: &Pod<'a>, mut are_so: impl FnMut(&Value) -> bool) -> Vec<&'a str> {

@@ -56,10 +56,7 @@ pub(super) fn paths(version: &Version<'_>, edition: Edition) -> Map<String, Valu
         collection = format!("{root}/namespaces/{{namespace}}/{}", version.plural);
     }
     let object = format!("{collection}/{{name}}");
-    for part in ["status", "scale"]
-        .into_iter()
-        .filter(|part| version.has(part))
-    {
+    for part in ["status", "scale"].into_iter().filter(|part| version.has(part)) {
         let actions = [READ, REPLACE, UPDATE];
         let described = place(part, false).object(&actions);
         paths.insert(format!("{object}/{part}"), described);
@@ -75,9 +72,7 @@ impl Place<'_> {
     fn everywhere(&self) -> Value {
         let mut operation = self.operation(LIST);
         let own = operation.remove("parameters");
-        let mut parameters = own
-            .and_then(|own| own.as_array().cloned())
-            .unwrap_or_default();
+        let mut parameters = own.and_then(|own| own.as_array().cloned()).unwrap_or_default();
         // Sorted by name, `pretty` stands before the versions.
         let at = parameters.len().min(5);
         parameters.insert(at, self.pool.pretty());
@@ -175,10 +170,7 @@ impl Place<'_> {
     /// The tag and the id of an operation.
     fn names(&self, verb: &str) -> (String, String) {
         let version = self.version;
-        let group = version
-            .group
-            .strip_suffix(".k8s.io")
-            .unwrap_or(version.group);
+        let group = version.group.strip_suffix(".k8s.io").unwrap_or(version.group);
         let tag = format!("{}_{}", camel(group, false), camel(version.version, false));
         let (verb, rest) = match verb {
             "deletecollection" => ("delete", "collection"),
@@ -192,9 +184,7 @@ impl Place<'_> {
         } else {
             format!("{rest}{}{part}", version.kind)
         };
-        let id = [group, version.version, &what]
-            .map(|word| camel(word, true))
-            .concat();
+        let id = [group, version.version, &what].map(|word| camel(word, true)).concat();
         (tag, format!("{verb}{id}"))
     }
 
@@ -246,11 +236,7 @@ impl Place<'_> {
 }
 
 fn consumes(action: &str) -> &'static [&'static str] {
-    if action == "patch" {
-        &PATCH_TYPES
-    } else {
-        &TYPES
-    }
+    if action == "patch" { &PATCH_TYPES } else { &TYPES }
 }
 
 fn content(types: &[&str], schema: &Value) -> Value {

@@ -117,9 +117,7 @@ fn name(parameter: &Value) -> &str {
     }
     let target = parameter["$ref"].as_str().unwrap_or_default();
     let target = target.rsplit('/').next().unwrap_or_default();
-    target
-        .get(..target.len().saturating_sub(9))
-        .unwrap_or_default()
+    target.get(..target.len().saturating_sub(9)).unwrap_or_default()
 }
 
 /// The schemas documents of custom resources share, those of Scale among them if one has it.

@@ -40,10 +40,7 @@ pub(super) fn object() -> Map<String, Value> {
 /// The head every object has, and that of each object embedded in it.
 pub(super) fn finish(schema: &mut Map<String, Value>, edition: Edition) {
     let head = [
-        (
-            "metadata",
-            described_reference(edition, OBJECT_META, METADATA),
-        ),
+        ("metadata", described_reference(edition, OBJECT_META, METADATA)),
         ("apiVersion", described(API_VERSION)),
         ("kind", described(KIND)),
     ];
@@ -69,8 +66,7 @@ pub(super) fn describe(schema: &mut Map<String, Value>, version: &Version<'_>, k
 /// The schema of the list kind.
 pub(super) fn list(version: &Version<'_>, edition: Edition) -> Value {
     let items = reference(edition, &version.model(version.kind));
-    let more =
-        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+    let more = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
     let doc = format!("List of {}. More info: {more}", version.plural);
     let mut schema = object();
     let description = format!("{} is a list of {}", version.list_kind, version.kind);
@@ -79,10 +75,7 @@ pub(super) fn list(version: &Version<'_>, edition: Edition) -> Value {
     let items = json!({ "description": doc, "type": "array", "items": { "$ref": items } });
     let properties = [
         ("items", items),
-        (
-            "metadata",
-            described_reference(edition, LIST_META, LIST_METADATA),
-        ),
+        ("metadata", described_reference(edition, LIST_META, LIST_METADATA)),
         ("apiVersion", described(API_VERSION)),
         ("kind", described(KIND)),
     ];
@@ -102,12 +95,7 @@ fn unfold(schema: &Map<String, Value>) -> Map<String, Value> {
         let both = json!([{ "type": "integer" }, { "type": "string" }]);
         if copy.contains_key("anyOf") {
             let mut all = vec![json!({ "anyOf": both })];
-            all.extend(
-                copy.get("allOf")
-                    .and_then(Value::as_array)
-                    .cloned()
-                    .unwrap_or_default(),
-            );
+            all.extend(copy.get("allOf").and_then(Value::as_array).cloned().unwrap_or_default());
             copy.insert("allOf".into(), all.into());
         } else {
             copy.insert("anyOf".into(), both);
@@ -171,10 +159,7 @@ fn embed(schema: &mut Map<String, Value>, edition: Edition) {
     let head = [
         ("apiVersion", described(EMBEDDED_API_VERSION)),
         ("kind", described(EMBEDDED_KIND)),
-        (
-            "metadata",
-            described_reference(edition, OBJECT_META, METADATA),
-        ),
+        ("metadata", described_reference(edition, OBJECT_META, METADATA)),
     ];
     set_properties(schema, head);
     let required = schema.entry("required").or_insert_with(|| json!([]));

@@ -56,8 +56,7 @@ fn reduce(schema: &Map<String, Value>) -> Map<String, Value> {
 
 /// What may be null is not required.
 fn reduce_required(schema: &mut Map<String, Value>) {
-    let nullable =
-        |value: Option<&Value>| value.and_then(Value::as_object).is_some_and(is_nullable);
+    let nullable = |value: Option<&Value>| value.and_then(Value::as_object).is_some_and(is_nullable);
     if nullable(schema.get("additionalProperties")) {
         schema.remove("required");
     }

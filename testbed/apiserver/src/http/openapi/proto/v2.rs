@@ -31,14 +31,7 @@ pub(super) static DOCUMENT: Message = extended(
     16,
 );
 
-static INFO: Message = extended(
-    &[
-        ("title", 1, Text),
-        ("version", 2, Text),
-        ("description", 3, Text),
-    ],
-    7,
-);
+static INFO: Message = extended(&[("title", 1, Text), ("version", 2, Text), ("description", 3, Text)], 7);
 
 pub(super) static PATHS: Message = Message {
     fields: &[],
@@ -100,10 +93,7 @@ static RESPONSES: Message = Message {
     extensions: Some(2),
 };
 
-static RESPONSE: Message = extended(
-    &[("description", 1, Text), ("schema", 2, Choice(schema))],
-    5,
-);
+static RESPONSE: Message = extended(&[("description", 1, Text), ("schema", 2, Choice(schema))], 5);
 
 static REFERENCE: Message = plain(&[("$ref", 1, Text), ("description", 2, Text)]);
 

@@ -16,14 +16,7 @@ pub(super) static DOCUMENT: Message = extended(
     9,
 );
 
-static INFO: Message = extended(
-    &[
-        ("title", 1, Text),
-        ("description", 2, Text),
-        ("version", 6, Text),
-    ],
-    7,
-);
+static INFO: Message = extended(&[("title", 1, Text), ("description", 2, Text), ("version", 6, Text)], 7);
 
 static PATHS: Message = Message {
     fields: &[],
@@ -80,11 +73,7 @@ static OPERATION: Message = extended(
         ("description", 3, Text),
         ("operationId", 5, Text),
         ("parameters", 6, Choices(parameter)),
-        (
-            "requestBody",
-            7,
-            Choice(|_| Some((1, Form::Message(&BODY)))),
-        ),
+        ("requestBody", 7, Choice(|_| Some((1, Form::Message(&BODY))))),
         ("responses", 8, Form::Message(&RESPONSES)),
         ("deprecated", 10, Flag),
         ("security", 11, Form::Messages(&REQUIREMENT)),
@@ -120,22 +109,12 @@ static RESPONSES: Message = Message {
     extensions: Some(3),
 };
 
-static RESPONSE: Message = extended(
-    &[
-        ("description", 1, Text),
-        ("content", 3, Form::Message(&CONTENT)),
-    ],
-    5,
-);
+static RESPONSE: Message = extended(&[("description", 1, Text), ("content", 3, Form::Message(&CONTENT))], 5);
 
 static MEDIA_TYPE: Message = extended(&[("schema", 1, Choice(schema)), ("example", 2, Any)], 5);
 
 static REFERENCE: Message = Message {
-    fields: &[
-        ("$ref", 1, Text),
-        ("summary", 2, Text),
-        ("description", 3, Text),
-    ],
+    fields: &[("$ref", 1, Text), ("summary", 2, Text), ("description", 3, Text)],
     named: None,
     extensions: None,
 };

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::super::table::{self, Count, Field, Kind, Message};
+use super::super::table::{self, Count, Field, FieldKind, Message};
 
 /// How deep a schema may lie in itself.
 const DEPTH: usize = 6;
@@ -24,7 +24,7 @@ impl Chance {
     fn field(&mut self, field: &Field, depth: usize, object: &mut Map<String, Value>) {
         let here = depth < DEPTH && self.0.u8(0..3) == 0;
         match (field.count, field.kind) {
-            (Count::Inline, Kind::Message(place)) => {
+            (Count::Inline, FieldKind::Message(place)) => {
                 object.extend(self.object(table::message(place), depth + 1));
             }
             (Count::Pointer, _) if here => {
@@ -46,9 +46,9 @@ impl Chance {
     }
 
     /// A value that is always written, zero or not, and in JSON left out when it is zero.
-    fn one(&mut self, field: &Field, kind: Kind, depth: usize, object: &mut Map<String, Value>) {
+    fn one(&mut self, field: &Field, kind: FieldKind, depth: usize, object: &mut Map<String, Value>) {
         let value = match kind {
-            Kind::Message(place) => {
+            FieldKind::Message(place) => {
                 let nested = self.object(table::message(place), depth + 1);
                 // Zero within zero is left out as a whole; what holds it is not made here.
                 if field.omit_zero && nested.is_empty() {
@@ -56,40 +56,36 @@ impl Chance {
                 }
                 Value::Object(nested)
             }
-            Kind::Bytes if self.0.bool() => return,
+            FieldKind::Bytes if self.0.bool() => return,
             kind => self.value(kind, depth + 1),
         };
         let empty = value == "" || value == 0 || value == false || value == json!([]);
         // Go does not take a struct for empty.
-        let empty = empty && kind != Kind::IntOrString;
+        let empty = empty && kind != FieldKind::IntOrString;
         if !(empty && (field.omit_empty || field.omit_zero)) {
             object.insert(field.name.clone(), value);
         }
     }
 
-    fn value(&mut self, kind: Kind, depth: usize) -> Value {
+    fn value(&mut self, kind: FieldKind, depth: usize) -> Value {
         match kind {
-            Kind::Bool => self.0.bool().into(),
-            Kind::Int => self.number().into(),
-            Kind::Double => json!(f64::from(self.0.i32(..)) + 0.25),
-            Kind::Text => self.text().into(),
-            Kind::Bytes => STANDARD.encode(self.text() + "x").into(),
-            Kind::Message(place) => Value::Object(self.object(table::message(place), depth)),
-            Kind::Time => self
-                .time()
-                .strftime("%Y-%m-%dT%H:%M:%SZ")
-                .to_string()
-                .into(),
-            Kind::MicroTime => format!("{:.6}", self.time()).into(),
-            Kind::Quantity => ["0", "1500m", "2Gi", "-3"][self.0.usize(0..4)].into(),
-            Kind::IntOrString if self.0.bool() => self.text().into(),
-            Kind::IntOrString => self.number().into(),
-            Kind::Raw => json!({ "a": [1, "b", { "c": 0.5 }], "e": self.text() }),
-            Kind::Strings => json!([self.text(), ""]),
-            Kind::SchemaOrBool if self.0.bool() => self.0.bool().into(),
-            Kind::SchemaOrArray if self.0.bool() => json!([self.schema(depth), {}]),
-            Kind::SchemaOrStrings if self.0.bool() => json!([self.text()]),
-            Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings => self.schema(depth),
+            FieldKind::Bool => self.0.bool().into(),
+            FieldKind::Int => self.number().into(),
+            FieldKind::Double => json!(f64::from(self.0.i32(..)) + 0.25),
+            FieldKind::Text => self.text().into(),
+            FieldKind::Bytes => STANDARD.encode(self.text() + "x").into(),
+            FieldKind::Message(place) => Value::Object(self.object(table::message(place), depth)),
+            FieldKind::Time => self.time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
+            FieldKind::MicroTime => format!("{:.6}", self.time()).into(),
+            FieldKind::Quantity => ["0", "1500m", "2Gi", "-3"][self.0.usize(0..4)].into(),
+            FieldKind::IntOrString if self.0.bool() => self.text().into(),
+            FieldKind::IntOrString => self.number().into(),
+            FieldKind::Raw => json!({ "a": [1, "b", { "c": 0.5 }], "e": self.text() }),
+            FieldKind::Strings => json!([self.text(), ""]),
+            FieldKind::SchemaOrBool if self.0.bool() => self.0.bool().into(),
+            FieldKind::SchemaOrArray if self.0.bool() => json!([self.schema(depth), {}]),
+            FieldKind::SchemaOrStrings if self.0.bool() => json!([self.text()]),
+            FieldKind::SchemaOrBool | FieldKind::SchemaOrArray | FieldKind::SchemaOrStrings => self.schema(depth),
         }
     }
 
