@@ -12,8 +12,6 @@ mod controller;
 pub mod decide;
 pub mod forecast;
 pub mod hcloud;
-#[cfg(target_os = "linux")]
-pub mod host;
 mod node_filter;
 mod observe;
 pub mod operator;

@@ -13,7 +13,7 @@ use rtnetlink::packet_route::route::{
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use super::plan::NetItem;
+use crate::plan::NetItem;
 
 /// Our route protocol number; no routing daemon uses it.
 const PROTOCOL: u8 = 0xA9;
@@ -33,14 +33,14 @@ fn prefix_length(ip: IpAddr) -> u8 {
 
 /// An item as a message.
 #[derive(Clone, Debug)]
-pub(super) enum NetItemMessage {
+pub(crate) enum NetItemMessage {
     Rule(RuleMessage),
     Address(AddressMessage),
     Route(RouteMessage),
 }
 
 /// The message that adds or removes an item.
-pub(super) fn to_message(item: &NetItem) -> NetItemMessage {
+pub(crate) fn to_message(item: &NetItem) -> NetItemMessage {
     match *item {
         NetItem::Rule { from, table, priority } => NetItemMessage::Rule(rule_message(from, table, priority)),
         NetItem::Address { ip, link } => NetItemMessage::Address(address_message(ip, link)),
@@ -123,7 +123,7 @@ fn rule_message(from: IpAddr, table: u32, priority: u32) -> RuleMessage {
 }
 
 /// The address in a message with any prefix, and whether it has our mark.
-pub(super) fn read_address(message: &AddressMessage) -> Option<(NetItem, bool)> {
+pub(crate) fn read_address(message: &AddressMessage) -> Option<(NetItem, bool)> {
     let (mut local, mut address, mut marked) = (None, None, false);
     for attribute in &message.attributes {
         match attribute {
@@ -139,7 +139,7 @@ pub(super) fn read_address(message: &AddressMessage) -> Option<(NetItem, bool)> 
 }
 
 /// The route in a message, if it is of a kind that we add, and whether it has our mark.
-pub(super) fn read_route(message: &RouteMessage) -> Option<(NetItem, bool)> {
+pub(crate) fn read_route(message: &RouteMessage) -> Option<(NetItem, bool)> {
     let (mut to, mut via, mut source, mut link) = (None, None, None, None);
     for attribute in &message.attributes {
         match attribute {
@@ -166,7 +166,7 @@ pub(super) fn read_route(message: &RouteMessage) -> Option<(NetItem, bool)> {
 }
 
 /// The rule in a message, if it matches only a source, and whether it has our mark.
-pub(super) fn read_rule(message: &RuleMessage) -> Option<(NetItem, bool)> {
+pub(crate) fn read_rule(message: &RuleMessage) -> Option<(NetItem, bool)> {
     let (mut from, mut table, mut priority) = (None, u32::from(message.header.table), 0);
     let mut marked = false;
     for attribute in &message.attributes {
@@ -191,7 +191,7 @@ pub(super) fn read_rule(message: &RuleMessage) -> Option<(NetItem, bool)> {
 }
 
 /// The interface and the metric of a default route of the main table.
-pub(super) fn default_link(message: &RouteMessage) -> Option<(u32, u32)> {
+pub(crate) fn default_link(message: &RouteMessage) -> Option<(u32, u32)> {
     let main = route_table(message) == u32::from(RouteHeader::RT_TABLE_MAIN);
     let all = message.header.destination_prefix_length == 0;
     let (mut metric, mut link) = (0, None);
@@ -223,7 +223,7 @@ fn to_ip_addr(ip: &RouteAddress) -> Option<IpAddr> {
 }
 
 /// Whether a notification is relevant: our interface, our tables, or a rule.
-pub(super) fn is_relevant(message: &RouteNetlinkMessage, link: u32, tables: &[u32]) -> bool {
+pub(crate) fn is_relevant(message: &RouteNetlinkMessage, link: u32, tables: &[u32]) -> bool {
     match message {
         RouteNetlinkMessage::NewAddress(it) | RouteNetlinkMessage::DelAddress(it) => it.header.index == link,
         RouteNetlinkMessage::NewLink(it) | RouteNetlinkMessage::DelLink(it) => it.header.index == link,
@@ -236,7 +236,7 @@ pub(super) fn is_relevant(message: &RouteNetlinkMessage, link: u32, tables: &[u3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::plan::Placement;
+    use crate::plan::Placement;
 
     fn read(item: &NetItem) -> Option<(NetItem, bool)> {
         match to_message(item) {

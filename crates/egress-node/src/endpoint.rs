@@ -12,11 +12,11 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::error::Error;
-use super::keeper::NodeReadiness;
+use crate::Error;
+use crate::keeper::NodeReadiness;
 
 /// Serves until the task is dropped.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     listen: SocketAddr,
     standing: watch::Receiver<NodeReadiness>,
     tasks: &Tasks,

@@ -10,13 +10,13 @@ use aplomb::{Action, Context, Controller, Engine, Predicate, Scope};
 use aplomb_api::StableEgress;
 use tokio::sync::watch;
 
-use super::Slot;
+use crate::Slot;
 
 /// An outage of the API server may last any time; known addresses stay meanwhile.
 const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
 /// An engine that fills in the slots that have a name.
-pub(super) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> Engine {
+pub(crate) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> Engine {
     let scope = watch_scope(&slots.borrow());
     let pass = move |egress: Arc<StableEgress>, _: Context<StableEgress>| {
         fill_slots(&slots, &egress);

@@ -11,10 +11,9 @@ use aplomb::Tasks;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::error::Error;
-use super::netlink::{KernelEvents, NetlinkHandle};
-use super::plan::{NetChanges, NetItem, Placement, classify_items, plan_changes};
-use super::{NodeSettings, Slot};
+use crate::netlink::{KernelEvents, NetlinkHandle};
+use crate::plan::{NetChanges, NetItem, Placement, classify_items, plan_changes};
+use crate::{Error, NodeSettings, Slot};
 
 /// Interval of the poll without notifications.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
@@ -24,10 +23,10 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Whether the node is ready, or why not.
-pub(super) type NodeReadiness = Result<(), String>;
+pub(crate) type NodeReadiness = Result<(), String>;
 
 /// Keeps one interface of a node.
-pub(super) struct AddressKeeper {
+pub(crate) struct AddressKeeper {
     settings: NodeSettings,
     interface: String,
     netlink: NetlinkHandle,
@@ -41,7 +40,7 @@ pub(super) struct AddressKeeper {
 
 impl AddressKeeper {
     /// Finds the interface.
-    pub(super) async fn new(
+    pub(crate) async fn new(
         settings: NodeSettings,
         tasks: &Tasks,
         standing: watch::Sender<NodeReadiness>,
@@ -65,7 +64,7 @@ impl AddressKeeper {
     }
 
     /// Keeps the node in the desired state until `shutdown`, then removes what was added.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         mut self,
         mut slots: watch::Receiver<Vec<Slot>>,
         shutdown: impl Future<Output = ()>,

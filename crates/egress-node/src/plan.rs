@@ -15,7 +15,7 @@ const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// first, because it identifies the owner of the rest if this process dies in between, and has no
 /// effect while its table is empty. They are removed in reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NetItem {
+pub(crate) enum NetItem {
     /// Traffic from an address is routed by its own table.
     Rule { from: IpAddr, table: u32, priority: u32 },
     /// An address on the interface.
@@ -46,15 +46,15 @@ impl fmt::Display for NetItem {
 
 /// Link, gateway and priority of the items.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placement {
-    pub(super) link: u32,
-    pub(super) gateway: Option<IpAddr>,
-    pub(super) priority: u32,
+pub(crate) struct Placement {
+    pub(crate) link: u32,
+    pub(crate) gateway: Option<IpAddr>,
+    pub(crate) priority: u32,
 }
 
 impl Placement {
     /// The items for address `ip`, with `table` as its own table.
-    pub(super) fn items_for(self, ip: IpAddr, table: u32) -> [NetItem; 4] {
+    pub(crate) fn items_for(self, ip: IpAddr, table: u32) -> [NetItem; 4] {
         let (link, priority) = (self.link, self.priority);
         let given = self.gateway.filter(|it| it.is_ipv4() == ip.is_ipv4());
         let gateway = given.unwrap_or(match ip {
@@ -80,13 +80,13 @@ impl Placement {
 }
 
 /// The items in the kernel, and whether each has our mark.
-pub(super) type KernelItems = Vec<(NetItem, bool)>;
+pub(crate) type KernelItems = Vec<(NetItem, bool)>;
 
 /// The present items, and whether each is ours to remove.
 ///
 /// An address with our mark may belong to another process of this program with other tables: it is
 /// ours if this process added it, or if a rule of ours leads from it to one of our tables.
-pub(super) fn classify_items(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
+pub(crate) fn classify_items(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
     let rules = found.iter().filter(|(_, marked)| *marked);
     let sources: BTreeSet<IpAddr> = rules
         .filter_map(|(item, _)| match item {
@@ -104,13 +104,13 @@ pub(super) fn classify_items(found: &KernelItems, added: &BTreeSet<NetItem>) -> 
 
 /// Changes in the order in which to apply them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NetChanges {
-    pub(super) remove: Vec<NetItem>,
-    pub(super) add: Vec<NetItem>,
+pub(crate) struct NetChanges {
+    pub(crate) remove: Vec<NetItem>,
+    pub(crate) add: Vec<NetItem>,
 }
 
 /// The changes from `present` to `wanted`. Foreign items are never removed.
-pub(super) fn plan_changes(wanted: &BTreeSet<NetItem>, present: &BTreeMap<NetItem, bool>) -> NetChanges {
+pub(crate) fn plan_changes(wanted: &BTreeSet<NetItem>, present: &BTreeMap<NetItem, bool>) -> NetChanges {
     let stale = present.iter().rev();
     let stale = stale.filter(|(item, ours)| **ours && !wanted.contains(*item));
     let missing = wanted.iter().filter(|item| !present.contains_key(*item));

@@ -4,9 +4,10 @@
 //! of them is elected. Each address gets a /32 on the interface, a rule that sends traffic from it
 //! to its own table, and in that table a route to the gateway and a default route through it. The
 //! agent does not know which node is the gateway and does not call the provider.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
 
 mod endpoint;
-mod error;
 mod keeper;
 mod message;
 mod names;
@@ -19,8 +20,7 @@ use aplomb::Tasks;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::error::Error;
-use self::keeper::AddressKeeper;
+use crate::keeper::AddressKeeper;
 
 /// Settings of the node agent.
 #[derive(Clone, Debug)]
@@ -114,6 +114,44 @@ pub async fn run(
         _ => None,
     };
     keeper.run(read, shutdown).await
+}
+
+/// An error of the node agent; it names the flag or capability and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No address is configured.
+    #[error("no address: set --address or --stable-egress")]
+    NoAddress,
+    /// A StableEgress is named, but no cluster to read it from is configured.
+    #[error("--stable-egress needs a cluster: set --kubeconfig, or run in a pod")]
+    NoCluster,
+    /// The table is reserved by the kernel.
+    #[error("--table {0} is reserved by the kernel or out of range: use 1 to 252, or a number above 255")]
+    Table(u32),
+    /// The interface does not exist.
+    #[error("interface {0:?} does not exist: list interfaces with `ip link` and correct --interface")]
+    NoInterface(String),
+    /// No interface can be chosen.
+    #[error("no interface has a default route: set --interface")]
+    NoDefaultRoute,
+    /// The capability is missing.
+    #[error("cannot change {0}: add NET_ADMIN under securityContext.capabilities.add, or run as root")]
+    NotPermitted(String),
+    /// Another entry is in the way.
+    #[error("cannot add {0}: another entry is in its place; choose another --table or --priority")]
+    Occupied(String),
+    /// The kernel returned an error.
+    #[error("cannot change {0}: {1}")]
+    Refused(String, std::io::Error),
+    /// The present entries cannot be read.
+    #[error("cannot read network state: {0}")]
+    Unread(String),
+    /// No netlink socket.
+    #[error("cannot open a netlink socket: {0}")]
+    Socket(std::io::Error),
+    /// The endpoint cannot listen.
+    #[error("cannot listen on {0} (--listen): {1}")]
+    Listen(SocketAddr, std::io::Error),
 }
 
 #[cfg(test)]

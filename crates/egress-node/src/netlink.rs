@@ -16,31 +16,31 @@ use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, IpVersion, MulticastGroup};
 
-use super::error::Error;
-use super::message::{self, NetItemMessage};
-use super::plan::{KernelItems, NetItem};
+use crate::Error;
+use crate::message::{self, NetItemMessage};
+use crate::plan::{KernelItems, NetItem};
 
 /// Kernel error numbers.
 mod number {
-    pub(super) const NOT_PERMITTED: i32 = 1;
-    pub(super) const NO_SUCH_PROCESS: i32 = 3;
-    pub(super) const NO_SUCH_FILE: i32 = 2;
-    pub(super) const EXISTS: i32 = 17;
-    pub(super) const NO_SUCH_DEVICE: i32 = 19;
-    pub(super) const NOT_SUPPORTED: i32 = 95;
-    pub(super) const NO_SUCH_FAMILY: i32 = 97;
-    pub(super) const NO_SUCH_ADDRESS: i32 = 99;
+    pub(crate) const NOT_PERMITTED: i32 = 1;
+    pub(crate) const NO_SUCH_PROCESS: i32 = 3;
+    pub(crate) const NO_SUCH_FILE: i32 = 2;
+    pub(crate) const EXISTS: i32 = 17;
+    pub(crate) const NO_SUCH_DEVICE: i32 = 19;
+    pub(crate) const NOT_SUPPORTED: i32 = 95;
+    pub(crate) const NO_SUCH_FAMILY: i32 = 97;
+    pub(crate) const NO_SUCH_ADDRESS: i32 = 99;
 }
 
 /// A connection to the kernel of this network namespace.
 #[derive(Debug)]
-pub(super) struct NetlinkHandle {
+pub(crate) struct NetlinkHandle {
     handle: Handle,
     _connection: TaskHandle<()>,
 }
 
 impl NetlinkHandle {
-    pub(super) fn open(tasks: &Tasks) -> Result<Self, Error> {
+    pub(crate) fn open(tasks: &Tasks) -> Result<Self, Error> {
         let (connection, handle, _) = rtnetlink::new_connection().map_err(Error::Socket)?;
         Ok(Self {
             handle,
@@ -49,7 +49,7 @@ impl NetlinkHandle {
     }
 
     /// The index of an interface; `None` if it does not exist.
-    pub(super) async fn link_index(&self, name: &str) -> Result<Option<u32>, Error> {
+    pub(crate) async fn link_index(&self, name: &str) -> Result<Option<u32>, Error> {
         let links = self.handle.link().get().match_name(name.to_owned());
         let link = links.execute().try_next().await;
         match link {
@@ -60,7 +60,7 @@ impl NetlinkHandle {
     }
 
     /// The name of the interface of the default route; of several, the one with the lowest metric.
-    pub(super) async fn default_link_name(&self) -> Result<Option<String>, Error> {
+    pub(crate) async fn default_link_name(&self) -> Result<Option<String>, Error> {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let routes = self.list_routes(family).await?;
             let best = routes.iter().filter_map(message::default_link).min();
@@ -81,7 +81,7 @@ impl NetlinkHandle {
     }
 
     /// The addresses of an interface, and the rules and routes of `tables`.
-    pub(super) async fn list_items(&self, link: u32, tables: &BTreeSet<u32>) -> Result<KernelItems, Error> {
+    pub(crate) async fn list_items(&self, link: u32, tables: &BTreeSet<u32>) -> Result<KernelItems, Error> {
         let addresses = self.handle.address().get().set_link_index_filter(link);
         let addresses = collect_dump(addresses.execute()).await?;
         let mut found: KernelItems = addresses.iter().filter_map(message::read_address).collect();
@@ -109,7 +109,7 @@ impl NetlinkHandle {
     }
 
     /// Adds an item. Fails if a similar one exists.
-    pub(super) async fn add(&self, item: &NetItem) -> Result<(), Error> {
+    pub(crate) async fn add(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
         let done = match message::to_message(item) {
             NetItemMessage::Rule(rule) => {
@@ -129,7 +129,7 @@ impl NetlinkHandle {
     }
 
     /// Removes an item. Succeeds if it is already gone or was removed together with another.
-    pub(super) async fn remove(&self, item: &NetItem) -> Result<(), Error> {
+    pub(crate) async fn remove(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
         let done = match message::to_message(item) {
             NetItemMessage::Rule(rule) => handle.rule().del(rule).execute().await,
@@ -144,13 +144,13 @@ impl NetlinkHandle {
 }
 
 /// Change notifications of the kernel.
-pub(super) struct KernelEvents {
+pub(crate) struct KernelEvents {
     messages: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
     _connection: TaskHandle<()>,
 }
 
 impl KernelEvents {
-    pub(super) fn open(tasks: &Tasks) -> Result<Self, Error> {
+    pub(crate) fn open(tasks: &Tasks) -> Result<Self, Error> {
         let groups = [
             MulticastGroup::Link,
             MulticastGroup::Ipv4Ifaddr,
@@ -169,7 +169,7 @@ impl KernelEvents {
     }
 
     /// Waits for a relevant change or for lost messages; `false` when no more can come.
-    pub(super) async fn next_change(&mut self, link: u32, tables: &[u32]) -> bool {
+    pub(crate) async fn next_change(&mut self, link: u32, tables: &[u32]) -> bool {
         while let Some((message, _)) = self.messages.next().await {
             let concerns = match &message.payload {
                 NetlinkPayload::InnerMessage(inner) => message::is_relevant(inner, link, tables),
@@ -184,7 +184,7 @@ impl KernelEvents {
     }
 
     /// Discards notifications that have arrived already.
-    pub(super) fn discard_pending(&mut self) {
+    pub(crate) fn discard_pending(&mut self) {
         use futures::FutureExt;
         while let Some(Some(_)) = self.messages.next().now_or_never() {}
     }
