@@ -7,9 +7,9 @@ use aplomb::fence::Fence;
 use aplomb::{Clock, ObjectKey, Trigger};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::{MoveStatus, StableEgressSpec};
+use aplomb_http_client::ApiToken;
 use kube::ResourceExt;
 
-use crate::client::ApiToken;
 use crate::hcloud::{HcloudAccount, HcloudAccounts};
 use crate::node_filter::NodeFilters;
 use crate::probe::NodeProber;

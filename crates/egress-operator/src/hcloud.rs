@@ -1,14 +1,16 @@
 //! Access to the provider: one account per token, whose rate limiter and cache all users of the
 //! token share.
 //!
-//! Only this module may call [`crate::client`]. It sends calls through the rate limiter and under
-//! the lease, and returns their results. It does not decide or retry.
+//! Only this module may use [`client`]. It sends calls through the rate limiter and under the lease, and returns their
+//! results. It does not decide or retry.
 
 mod account;
 mod cache;
 mod call;
+pub mod client;
 mod error;
-mod quota;
+pub mod forecast;
+pub mod model;
 mod read_throttle;
 mod refresh;
 
@@ -19,13 +21,13 @@ use std::time::Duration;
 
 use aplomb::ratelimit::LimiterRegistry;
 use aplomb::{Clock, ObjectKey, Telemetry};
+use aplomb_http_client::{ApiToken, Transport};
 use tokio::time::Instant;
 
-use crate::client::ApiToken;
 use crate::telemetry::EgressMetrics;
-use aplomb_http_client::Transport;
 
 pub use account::HcloudAccount;
+pub use error::HcloudError;
 
 /// Creates the transport to the provider; called once per account.
 pub type HcloudConnectFn = Arc<dyn Fn() -> Transport + Send + Sync>;
@@ -33,7 +35,7 @@ pub type HcloudConnectFn = Arc<dyn Fn() -> Transport + Send + Sync>;
 /// Settings of all accounts.
 #[derive(Clone)]
 pub struct HcloudSettings {
-    /// URL of the provider's API, [`crate::client::ENDPOINT`] in production.
+    /// URL of the provider's API, [`client::ENDPOINT`] in production.
     pub endpoint: String,
     /// Creates the transport.
     pub connect: HcloudConnectFn,

@@ -1,16 +1,14 @@
 //! The egress operator: a floating IP follows a healthy node.
 //!
 //! `observe` collects a [`world::Observed`], `decide` turns it into a plan with one next step,
-//! `act` runs that step, and the three repeat until no step is left. Only `client` and `cloud` may
-//! call the provider, and only `decide` may elect a node.
+//! `act` runs that step, and the three repeat until no step is left. Only `hcloud` may call the
+//! provider, and only `decide` may elect a node.
 #![forbid(unsafe_code)]
 
 mod act;
-pub mod client;
 mod context;
 mod controller;
 pub mod decide;
-pub mod forecast;
 pub mod hcloud;
 mod node_filter;
 mod observe;

@@ -8,9 +8,9 @@ use aplomb::ratelimit::{self, LimiterRegistry};
 use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, Error, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
-use crate::client::ENDPOINT;
 use crate::context::EgressContext;
 use crate::controller;
+use crate::hcloud::client::ENDPOINT;
 use crate::hcloud::{self, HcloudAccounts};
 use crate::node_filter::NodeFilters;
 use crate::probe::{NodeProbe, NodeProber, TcpProbe};

@@ -8,15 +8,17 @@ use aplomb::fence::Fence;
 use aplomb::ratelimit::RateLimiter;
 use aplomb::{Clock, ObjectKey, SingleFlight};
 use aplomb_api::egress::{FloatingIpRef, labels};
+use aplomb_http_client::ApiToken;
 use tokio::time::Instant;
 
 use super::HcloudSettings;
 use super::cache::{FloatingIpCache, FloatingIpSelector, ReadMark, ReadPlan};
 use super::call::{CallPurpose, limit_config};
+use super::client::HcloudClient;
 use super::error::CallFailure;
+use super::forecast::{BudgetForecast, BudgetForecaster};
+use super::model::{HcloudAction, HcloudActionStatus};
 use super::read_throttle::ReadThrottle;
-use crate::client::{ApiToken, HcloudAction, HcloudActionStatus, HcloudClient};
-use crate::forecast::{BudgetForecast, BudgetForecaster};
 use crate::telemetry::{EgressMetrics, HcloudOperation};
 use crate::world::{ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, labels};
 
-use crate::client::FloatingIp;
+use super::model::FloatingIp;
 use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
 /// How a user refers to a floating IP.
@@ -232,5 +232,4 @@ fn observed(ip: &FloatingIp, mark: ReadMark) -> ObservedFloatingIp {
 }
 
 #[cfg(test)]
-#[path = "known_tests.rs"]
 mod tests;

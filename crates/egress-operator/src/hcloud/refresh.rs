@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::account::HcloudAccount;
 use super::cache::{FloatingIpSelector, ReadPlan};
 use super::call::{CallPurpose, CallTerms};
-use crate::client::{FloatingIpQuery, HcloudClient};
+use super::client::{FloatingIpQuery, HcloudClient};
 use crate::telemetry::HcloudOperation;
 use crate::world::{ObservedFloatingIp, ProviderTrouble};
 

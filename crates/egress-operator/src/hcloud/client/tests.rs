@@ -7,6 +7,7 @@ use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
+use crate::hcloud::error::NO_ANSWER;
 
 const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnopqrstuv";
 

@@ -2,10 +2,7 @@
 //! limit.
 //!
 //! One call is one request. This module does not wait, retry or decide; all calls go through
-//! [`crate::cloud`], which owns the rate limiter.
-
-mod error;
-mod model;
+//! [`super::HcloudAccount`], which owns the rate limiter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +13,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
-use aplomb_http_client::Transport;
+use aplomb_http_client::{ApiToken, Transport};
 
-pub use aplomb_http_client::ApiToken;
-pub use error::{HcloudError, NO_ANSWER, UNREADABLE};
-pub use model::{FloatingIp, FloatingIpPage, HcloudAction, HcloudActionError, HcloudActionStatus};
-
-use model::{AssignRequest, LabelsRequest, OneAction, OneFloatingIp};
+use super::error::HcloudError;
+use super::model::{AssignRequest, FloatingIp, FloatingIpPage, HcloudAction, LabelsRequest, OneAction, OneFloatingIp};
 
 /// The API of Hetzner Cloud.
 pub const ENDPOINT: &str = "https://api.hetzner.cloud/v1";
@@ -219,5 +213,4 @@ impl std::fmt::Debug for HcloudClient {
 }
 
 #[cfg(test)]
-#[path = "client/tests.rs"]
 mod tests;

@@ -133,5 +133,4 @@ impl BudgetForecaster {
 }
 
 #[cfg(test)]
-#[path = "forecast_tests.rs"]
 mod tests;
