@@ -6,7 +6,7 @@ use aplomb_api::egress::{HealthSignal, MoveCause, StableEgressSpec, SuspectStatu
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::tidings::add_span;
+use super::messages::add_span;
 use crate::world::{CandidateNode, NodeReady, Observed};
 
 /// Default grace period of an unhealthy gateway.

@@ -4,7 +4,7 @@
 use aplomb_api::egress::{HealthSignal, MoveCause};
 
 use super::model::{Model, SECOND, node};
-use crate::decide::allowlist::allowlist_refusal;
+use crate::decide::assessment::allowlist_refusal;
 use crate::world::{LabelState, NodeProbeResult, NodeReady, Step};
 
 pub(super) fn with_probing(mut model: Model) -> Model {
