@@ -10,9 +10,9 @@ use aplomb_api::egress::annotations;
 use tokio::time::Instant;
 
 use crate::context::EgressContext;
+use crate::egress::{LabelTarget, Observed, ProviderTrouble, Step, gateway_labels};
 use crate::hcloud::HcloudAccount;
 use crate::views::{CiliumNodeView, HasLabels, NodeView};
-use crate::world::{LabelTarget, Observed, ProviderTrouble, Step, gateway_labels};
 
 /// Deadline of one call to the provider.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);

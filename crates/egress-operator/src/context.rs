@@ -10,13 +10,13 @@ use aplomb_api::egress::{MoveStatus, StableEgressSpec};
 use aplomb_http_client::ApiToken;
 use kube::ResourceExt;
 
+use crate::egress::{Observed, Plan, ProviderTrouble};
 use crate::hcloud::{HcloudAccount, HcloudAccounts};
 use crate::node_filter::NodeFilters;
 use crate::probe::NodeProber;
 use crate::state::EgressStates;
 use crate::telemetry::{DeadlineBreached, EgressMetrics, GatewayDecided, GatewayRemoved, MoveEnded, MoveStarted};
 use crate::views::TokenSecretView;
-use crate::world::{Observed, Plan, ProviderTrouble};
 
 /// State shared by all reconciles. Clones share it.
 #[derive(Clone)]

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use crate::act::Act;
 use crate::context::EgressContext;
 use crate::decide::decide;
+use crate::egress::{Plan, Step};
 use crate::observe::{Observer, node_filter};
 use crate::peer_reports;
 use crate::views::{CiliumNodeView, NodeView, PodView, TokenSecretView};
-use crate::world::{Plan, Step};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-egress";
@@ -153,7 +153,7 @@ fn keys_by_cilium_node(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView)
     let has = &node.metadata.labels;
     matching_keys(all, |egress| {
         let name = egress.metadata.name.as_deref().unwrap_or_default();
-        let labels = crate::world::gateway_labels(name, &egress.spec);
+        let labels = crate::egress::gateway_labels(name, &egress.spec);
         let status = egress.status.as_ref();
         let active = status.and_then(|status| status.active_node.as_deref());
         active == Some(node.meta().name) || labels.keys().any(|key| has.contains_key(key))
@@ -167,7 +167,7 @@ fn keys_by_pod(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> V
             return false;
         };
         let namespace = wanted.namespace.as_deref().unwrap_or(own);
-        pod.meta().namespace == Some(namespace) && crate::selector::matches(&wanted.selector, &pod.metadata.labels)
+        pod.meta().namespace == Some(namespace) && crate::node_filter::matches(&wanted.selector, &pod.metadata.labels)
     })
 }
 

@@ -14,7 +14,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use crate::world::{Observed, Plan};
+use crate::egress::{Observed, Plan};
 use assessment::Assessment;
 
 pub use assessment::{Cidr, InvalidCidr};

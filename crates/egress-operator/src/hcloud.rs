@@ -96,7 +96,7 @@ impl HcloudAccounts {
         }
     }
 
-    /// The clock of [`crate::world::ObservedFloatingIp`] and similar times: time since this process
+    /// The clock of [`crate::egress::ObservedFloatingIp`] and similar times: time since this process
     /// started.
     #[must_use]
     pub fn uptime(&self) -> Duration {

@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aplomb::ObjectKey;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use crate::selector::matches;
 use crate::views::{LabelMap, NodeView};
 
 /// Which nodes one StableEgress reads.
@@ -111,124 +110,25 @@ impl NodeFilters {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
+/// Whether `selector` matches `labels`. An empty selector matches everything; an invalid
+/// requirement matches nothing.
+pub(crate) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    let mut wanted = selector.match_labels.iter().flatten();
+    let mut required = selector.match_expressions.iter().flatten();
+    wanted.all(|(key, value)| labels.get(key) == Some(value))
+        && required.all(|requirement| matches_requirement(requirement, labels.get(&requirement.key)))
+}
 
-    use super::*;
-
-    fn interest() -> NodeFilter {
-        let labels = |key: &str| -> BTreeMap<_, _> { [(key.to_owned(), "web".to_owned())].into() };
-        NodeFilter {
-            candidates: LabelSelector {
-                match_labels: Some(labels("candidate")),
-                match_expressions: None,
-            },
-            gateway: labels("gateway"),
-            probes: false,
-            active: Some("active".to_owned()),
-            server: Some(7),
-        }
-    }
-
-    fn node(change: impl FnOnce(&mut Value)) -> NodeView {
-        let mut node = json!({
-            "metadata": {"name": "worker", "labels": {"candidate": "web", "zone": "a"}},
-            "spec": {"providerID": "hcloud://1"},
-            "status": {
-                "conditions": [{"type": "Ready", "status": "True"}],
-                "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}],
-            },
-        });
-        change(&mut node);
-        serde_json::from_value(node).expect("a node")
-    }
-
-    fn interests(probes: bool) -> NodeFilters {
-        let all = NodeFilters::default();
-        let interest = NodeFilter { probes, ..interest() };
-        all.set(&ObjectKey::new(None, "web"), interest);
-        all
-    }
-
-    type Change = fn(&mut Value);
-
-    #[test]
-    fn only_what_the_election_reads_of_a_candidate_passes() {
-        let address: Change = |it| it["status"]["addresses"][0]["address"] = json!("192.0.2.2");
-        let changes: [(&str, Change, bool); 8] = [
-            (
-                "heartbeat",
-                |it| it["status"]["conditions"][0]["lastHeartbeatTime"] = json!("x"),
-                true,
-            ),
-            (
-                "other condition",
-                |it| {
-                    let other = json!({"type": "MemoryPressure", "status": "True"});
-                    let conditions = it["status"]["conditions"].as_array_mut();
-                    conditions.expect("a list").push(other);
-                },
-                true,
-            ),
-            (
-                "an unused label",
-                |it| it["metadata"]["labels"]["zone"] = json!("b"),
-                true,
-            ),
-            (
-                "readiness",
-                |it| it["status"]["conditions"][0]["status"] = json!("Unknown"),
-                false,
-            ),
-            (
-                "candidate label",
-                |it| it["metadata"]["labels"]["candidate"] = json!("other"),
-                false,
-            ),
-            (
-                "gateway label",
-                |it| it["metadata"]["labels"]["gateway"] = json!("web"),
-                false,
-            ),
-            ("cordon", |it| it["spec"]["unschedulable"] = json!(true), false),
-            ("server", |it| it["spec"]["providerID"] = json!("hcloud://2"), false),
-        ];
-        for (what, change, noise) in changes {
-            let all = interests(false);
-            assert_eq!(all.is_irrelevant(&node(|_| {}), &node(change)), noise, "{what}");
-        }
-        let seen = |probes| interests(probes).is_irrelevant(&node(|_| {}), &node(address));
-        assert_eq!(
-            (seen(false), seen(true)),
-            (true, false),
-            "addresses, where they are probed"
-        );
-    }
-
-    #[test]
-    fn changes_of_an_irrelevant_node_are_ignored_until_it_appears_or_goes() {
-        let foreign = |ready: &'static str| {
-            node(move |it| {
-                it["metadata"]["labels"] = json!({});
-                it["status"]["conditions"][0]["status"] = json!(ready);
-            })
-        };
-        let all = interests(false);
-        assert!(all.is_irrelevant(&foreign("True"), &foreign("False")));
-        assert_eq!(all.affected_keys(&foreign("True")), [ObjectKey::new(None, "web")]);
-    }
-
-    #[test]
-    fn the_gateway_and_the_holder_matter_without_any_label() {
-        let bare = |name: &'static str, server: i64| {
-            node(move |it| {
-                it["metadata"] = json!({"name": name});
-                it["spec"]["providerID"] = json!(format!("hcloud://{server}"));
-            })
-        };
-        assert!(interest().matches_node(&bare("active", 1)));
-        assert!(interest().matches_node(&bare("worker", 7)));
-        assert!(!interest().matches_node(&bare("worker", 1)));
+fn matches_requirement(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(|value| values.contains(value)),
+        "NotIn" => value.is_none_or(|value| !values.contains(value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,13 +10,12 @@ use aplomb_api::egress::{HealthSignal, PreparedSpec, StableEgressSpec, annotatio
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::context::EgressContext;
+use crate::egress::{CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed, gateway_labels};
 use crate::hcloud::HcloudAccount;
-use crate::node_filter::NodeFilter;
+use crate::node_filter::{NodeFilter, matches};
 use crate::peer_reports::{is_disputed, read_reports};
-use crate::selector::matches;
 use crate::state::{EgressState, StateKey};
 use crate::views::{CiliumNodeView, LabelMap, NodeView, PodView};
-use crate::world::{CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed, gateway_labels};
 
 /// Sources of an observation.
 pub(crate) struct Observer<'a> {

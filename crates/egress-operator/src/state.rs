@@ -9,8 +9,8 @@ use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, StableEgressStatus};
 
 use crate::decide::MAX_REFUSALS;
+use crate::egress::{ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble};
 use crate::hcloud::HcloudAccount;
-use crate::world::{ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble};
 
 /// In-memory state of one StableEgress.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,6 @@
 mod gateway;
 mod moves;
 mod provider;
-mod show;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aplomb::fence::Fence;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 pub use self::gateway::{GatewayDecided, GatewayRemoved};
@@ -70,6 +70,65 @@ impl Collector for EgressMetrics {
         moves::encode(&ledger.tallies, &mut encoder)?;
         provider::encode(&ledger.accounts, leads, &mut encoder)
     }
+}
+
+/// One sample: its labels in addition to the object's name, and its value.
+type Sample<'a, V> = (Vec<(&'static str, &'a str)>, V);
+
+/// A metric whose samples are read from a snapshot.
+struct Metric<P: 'static, V: 'static> {
+    name: &'static str,
+    help: &'static str,
+    read: fn(&P) -> Vec<Sample<'_, V>>,
+}
+
+/// Renders gauges; `key` is the label that names the object.
+fn encode_gauges<P>(
+    metrics: &[Metric<P, f64>],
+    key: &'static str,
+    pictures: &BTreeMap<String, P>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    for metric in metrics {
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
+        for (name, picture) in pictures {
+            for (labels, value) in (metric.read)(picture) {
+                shown
+                    .encode_family(&encode_labels(key, name, labels))?
+                    .encode_gauge(&value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Renders counters; `key` is the label that names the object.
+fn encode_counters<P>(
+    metrics: &[Metric<P, u64>],
+    key: &'static str,
+    pictures: &BTreeMap<String, P>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    for metric in metrics {
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Counter)?;
+        for (name, picture) in pictures {
+            for (labels, value) in (metric.read)(picture) {
+                shown
+                    .encode_family(&encode_labels(key, name, labels))?
+                    .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn encode_labels<'a>(
+    key: &'static str,
+    name: &'a str,
+    mut labels: Vec<(&'static str, &'a str)>,
+) -> Vec<(&'static str, &'a str)> {
+    labels.insert(0, (key, name));
+    labels
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Serialize};
 
-use crate::world::NodeReady;
+use crate::egress::NodeReady;
 
 /// Labels by key.
 pub(crate) type LabelMap = BTreeMap<String, String>;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::election::{ActiveHold, Election, active_hold, elect};
 use super::health::{GatewayHealth, gateway_health, is_promotable};
 use super::messages::{add_span, elapsed_between, truncate_micros};
-use crate::world::{CandidateNode, LabelState, Observed, ProviderTrouble};
+use crate::egress::{CandidateNode, LabelState, Observed, ProviderTrouble};
 
 /// How long a leader stands down for a newer term: longer than any lease. If it still leads
 /// afterwards, the term is left over from a lease that was deleted.

@@ -12,7 +12,7 @@ use super::messages::{
     candidates_message, health_message, health_reason, term_message, trouble_message, trouble_reason,
 };
 use super::status::{can_hold, is_confirmed};
-use crate::world::{CandidateNode, LabelState, ProviderTrouble};
+use crate::egress::{CandidateNode, LabelState, ProviderTrouble};
 
 /// The conditions of `scene`.
 pub(super) fn build_conditions(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Condition> {

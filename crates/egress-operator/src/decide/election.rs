@@ -11,7 +11,7 @@ use super::assessment::current_holder;
 use super::failover::MAX_FAST_LOCK_RETRIES;
 use super::health::{GatewayHealth, HealthIssue, is_dead, is_promotable, removal_cause, suspicion};
 use super::messages::add_span;
-use crate::world::{ActionState, CandidateNode, LabelState, Observed};
+use crate::egress::{ActionState, CandidateNode, LabelState, Observed};
 
 /// How many refused or locked Assigns to one server lead to another candidate.
 pub(crate) const MAX_REFUSALS: u32 = 3;

@@ -7,7 +7,7 @@ use aplomb_api::egress::MoveCause;
 
 use super::assessment::Assessment;
 use super::election::{ElectedNode, Election, MAX_REFUSALS, dwell_end};
-use crate::world::{
+use crate::egress::{
     ActionState, CandidateNode, LabelState, LabelTarget, MoveInProgress, Observed, ObservedAction, ObservedFloatingIp,
     ProviderTrouble, Step,
 };

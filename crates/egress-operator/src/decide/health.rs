@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::messages::add_span;
-use crate::world::{CandidateNode, NodeReady, Observed};
+use crate::egress::{CandidateNode, NodeReady, Observed};
 
 /// Default grace period of an unhealthy gateway.
 const DEFAULT_UNHEALTHY_GRACE: Duration = Duration::from_secs(90);

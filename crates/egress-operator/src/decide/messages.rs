@@ -13,7 +13,7 @@ use super::assessment::Assessment;
 use super::conditions::is_new_condition;
 use super::health::{HealthIssue as Wrong, unfit_reason};
 use super::status::can_hold;
-use crate::world::{CandidateNode, ProviderTrouble};
+use crate::egress::{CandidateNode, ProviderTrouble};
 
 /// The reason for a problem with the provider.
 pub(super) fn trouble_reason(trouble: &ProviderTrouble) -> &'static str {

@@ -17,7 +17,7 @@ use super::failover::{MoveStep, may_move, move_cause, settle_labels};
 use super::health;
 use super::health::{GatewayHealth, is_promotable};
 use super::messages::{add_span, elapsed_between, to_millis_span};
-use crate::world::{ActionState, CandidateNode, LabelState, Observed, RemainingCalls};
+use crate::egress::{ActionState, CandidateNode, LabelState, Observed, RemainingCalls};
 
 /// The status for `scene`, without next check and budget.
 pub(super) fn build_status(scene: &Assessment<'_>) -> StableEgressStatus {

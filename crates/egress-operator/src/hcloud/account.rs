@@ -19,8 +19,8 @@ use super::error::CallFailure;
 use super::forecast::{BudgetForecast, BudgetForecaster};
 use super::model::{HcloudAction, HcloudActionStatus};
 use super::read_throttle::ReadThrottle;
+use crate::egress::{ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls};
 use crate::telemetry::{EgressMetrics, HcloudOperation};
-use crate::world::{ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls};
 
 /// Shortest and longest pause between two attempts in seconds, for any refill rate.
 const RETRY_BOUNDS: (f64, f64) = (0.25, 5.0);

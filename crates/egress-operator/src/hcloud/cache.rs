@@ -8,7 +8,7 @@ use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, labels};
 
 use super::model::FloatingIp;
-use crate::world::{ObservedFloatingIp, ProviderTrouble};
+use crate::egress::{ObservedFloatingIp, ProviderTrouble};
 
 /// How a user refers to a floating IP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

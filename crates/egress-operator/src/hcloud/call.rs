@@ -14,8 +14,8 @@ use super::account::HcloudAccount;
 use super::client::{self, HcloudClient, HcloudResponse};
 use super::error::{CallFailure, NO_ANSWER};
 use super::forecast::BudgetSample;
+use crate::egress::{RESERVE, RemainingCalls};
 use crate::telemetry::{ForecastReported, HcloudOperation, ProviderCall};
-use crate::world::{RESERVE, RemainingCalls};
 
 /// Purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use aplomb_http_client::ApiToken;
 use http::{HeaderMap, StatusCode};
 
 use super::model::HcloudErrorBody;
-use crate::world::ProviderTrouble;
+use crate::egress::ProviderTrouble;
 
 /// Maximum length of a stored message.
 const MAX_MESSAGE: usize = 300;

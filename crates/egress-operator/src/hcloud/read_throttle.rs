@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::world::RemainingCalls;
+use crate::egress::RemainingCalls;
 
 /// Time between two reads while only the reserve is left.
 pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(900);

@@ -11,8 +11,8 @@ use super::account::HcloudAccount;
 use super::cache::{FloatingIpSelector, ReadPlan};
 use super::call::{CallPurpose, CallTerms};
 use super::client::{FloatingIpQuery, HcloudClient};
+use crate::egress::{ObservedFloatingIp, ProviderTrouble};
 use crate::telemetry::HcloudOperation;
-use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
 /// How long a failed read is reported to other callers that are not urgent.
 const FAILURE_TTL: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use serde_json::json;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
-use crate::world::{ObservedFloatingIp, ProviderTrouble};
+use crate::egress::{ObservedFloatingIp, ProviderTrouble};
 
 const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnopqrstuv";
 

@@ -18,7 +18,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
 use tokio::time::Instant;
 
-use super::report::{ProbedNode, REPORT_LABEL, ReachabilityReport, lease_name};
+use super::{ProbedNode, REPORT_LABEL, ReachabilityReport, lease_name};
 use crate::probe::NodeProber;
 
 /// Also the field manager.

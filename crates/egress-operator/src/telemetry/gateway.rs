@@ -10,9 +10,8 @@ use aplomb_api::egress::{HealthSignal, conditions};
 use prometheus_client::encoding::DescriptorEncoder;
 use tracing::{info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{EgressCounters, Occurrence};
-use crate::world::{CandidateNode, LabelState, NodeReady, Observed, Plan};
+use super::{EgressCounters, Metric, Occurrence, Sample, encode_gauges};
+use crate::egress::{CandidateNode, LabelState, NodeReady, Observed, Plan};
 
 /// A StableEgress as of its last decision.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +104,7 @@ pub(super) fn encode(
     pictures: &BTreeMap<String, EgressSnapshot>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_gauges(METRICS, "stable_egress", pictures, encoder)
+    encode_gauges(METRICS, "stable_egress", pictures, encoder)
 }
 
 fn bool_value(yes: bool) -> f64 {

@@ -13,8 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{debug, info, warn};
 
-use super::show::{self, Metric};
-use super::{EgressCounters, Occurrence};
+use super::{EgressCounters, Metric, Occurrence, encode_counters};
 
 /// From a label write to a grace period of ten minutes.
 const DURATION_BUCKETS: [f64; 14] = [
@@ -77,7 +76,7 @@ pub(super) fn encode(
     tallies: &BTreeMap<String, MoveCounters>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_counters(COUNTERS, "stable_egress", tallies, encoder)?;
+    encode_counters(COUNTERS, "stable_egress", tallies, encoder)?;
     let name = "aplomb_egress_move_stage_seconds";
     let help = "Duration of each stage of a move";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;

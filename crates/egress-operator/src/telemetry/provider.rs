@@ -10,9 +10,8 @@ use std::time::Duration;
 use prometheus_client::encoding::DescriptorEncoder;
 use tracing::{debug, info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{EgressCounters, Occurrence};
-use crate::world::RemainingCalls;
+use super::{EgressCounters, Metric, Occurrence, Sample, encode_counters, encode_gauges};
+use crate::egress::RemainingCalls;
 
 /// The provider's code for a throttled call.
 const THROTTLED: &str = "rate_limit_exceeded";
@@ -141,9 +140,9 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_counters(COUNTERS, "account", accounts, encoder)?;
+    encode_counters(COUNTERS, "account", accounts, encoder)?;
     match leads {
-        true => show::encode_gauges(GAUGES, "account", accounts, encoder),
+        true => encode_gauges(GAUGES, "account", accounts, encoder),
         false => Ok(()),
     }
 }

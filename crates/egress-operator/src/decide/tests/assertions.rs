@@ -5,7 +5,7 @@ use std::time::Duration;
 use aplomb_api::egress::conditions::AVAILABLE;
 
 use super::model::Model;
-use crate::world::{LabelState, LabelTarget, Step};
+use crate::egress::{LabelState, LabelTarget, Step};
 
 impl Model {
     /// The nodes with gateway labels.

@@ -3,7 +3,7 @@
 use super::model::{Model, SECOND};
 use super::parity::{set_probe_answer, with_probing};
 use super::provider::Mood;
-use crate::world::{LabelState, NodeProbeResult, NodeReady, ObservedFloatingIp, ProviderTrouble, Step};
+use crate::egress::{LabelState, NodeProbeResult, NodeReady, ObservedFloatingIp, ProviderTrouble, Step};
 
 #[test]
 fn f1_a_refused_assign_leaves_the_label_where_it_is() {

@@ -11,11 +11,11 @@ use serde_json::json;
 
 use super::provider::Provider;
 use crate::decide::{MAX_REFUSALS, decide};
-use crate::state::next_attempt;
-use crate::world::{
+use crate::egress::{
     ActionState, CandidateNode, ClaimFailed, FloatingIpState, LabelState, LabelTarget, MoveInProgress, NodeReady,
     Observed, ObservedAction, Plan, ProviderTrouble, RemainingCalls, Step,
 };
+use crate::state::next_attempt;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 

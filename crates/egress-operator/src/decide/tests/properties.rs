@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::model::{Model, SECOND, node};
 use super::provider::Mood;
 use crate::decide::decide;
-use crate::world::{CandidateNode, LabelState, NodeProbeResult, NodeReady, ProviderTrouble, Step};
+use crate::egress::{CandidateNode, LabelState, NodeProbeResult, NodeReady, ProviderTrouble, Step};
 
 fn labels() -> impl Strategy<Value = LabelState> {
     prop_oneof![

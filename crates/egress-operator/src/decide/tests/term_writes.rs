@@ -3,7 +3,7 @@
 use super::model::{Model, SECOND};
 use super::provider::Mood;
 use crate::decide::decide;
-use crate::world::{LabelState, MoveInProgress, ProviderTrouble, Step};
+use crate::egress::{LabelState, MoveInProgress, ProviderTrouble, Step};
 
 fn troubles() -> [ProviderTrouble; 6] {
     [
