@@ -10,7 +10,8 @@ use aplomb_api::egress::annotations;
 use tokio::time::Instant;
 
 use crate::context::EgressContext;
-use crate::egress::{LabelTarget, Observed, ProviderTrouble, Step, gateway_labels};
+use crate::decide::{LabelTarget, Step};
+use crate::egress::{Observed, ProviderTrouble, gateway_labels};
 use crate::hcloud::HcloudAccount;
 use crate::views::{CiliumNodeView, HasLabels, NodeView};
 

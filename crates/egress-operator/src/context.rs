@@ -10,7 +10,8 @@ use aplomb_api::egress::{MoveStatus, StableEgressSpec};
 use aplomb_http_client::ApiToken;
 use kube::ResourceExt;
 
-use crate::egress::{Observed, Plan, ProviderTrouble};
+use crate::decide::Plan;
+use crate::egress::{Observed, ProviderTrouble};
 use crate::hcloud::{HcloudAccount, HcloudAccounts};
 use crate::node_filter::NodeFilters;
 use crate::probe::NodeProber;

@@ -13,8 +13,7 @@ use tokio::time::Instant;
 
 use crate::act::Act;
 use crate::context::EgressContext;
-use crate::decide::decide;
-use crate::egress::{Plan, Step};
+use crate::decide::{Plan, Step, decide};
 use crate::observe::{Observer, node_filter};
 use crate::peer_reports;
 use crate::views::{CiliumNodeView, NodeView, PodView, TokenSecretView};

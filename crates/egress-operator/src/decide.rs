@@ -14,11 +14,80 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use crate::egress::{Observed, Plan};
-use assessment::Assessment;
+use std::time::Duration;
 
-pub use assessment::{Cidr, InvalidCidr};
-pub(crate) use election::MAX_REFUSALS;
+use aplomb::{Condition, EventNote};
+use aplomb_api::egress::{MoveCause, StableEgressStatus};
+
+use self::assessment::Assessment;
+use crate::egress::Observed;
+
+pub use self::assessment::{Cidr, InvalidCidr};
+pub(crate) use self::election::MAX_REFUSALS;
+
+/// The result of a decision: the next step, and what to report.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The next step; without one there is nothing to do until `requeue_after`.
+    pub step: Option<Step>,
+    /// How long until the next decision without a step.
+    pub requeue_after: Duration,
+    /// The new status, without conditions.
+    pub status: StableEgressStatus,
+    /// The conditions, Ready included. An own condition that is missing here does not apply.
+    pub conditions: Vec<Condition>,
+    /// Events. Those of all plans of a reconcile are published at its end, each once.
+    pub notes: Vec<EventNote>,
+}
+
+/// One effect. Each may be repeated safely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read the floating IP, as a routine read or for a move.
+    Read {
+        /// Whether a move waits for it.
+        urgent: bool,
+    },
+    /// Write this leader's term to the floating IP.
+    WriteTerm,
+    /// Assign the floating IP to a node's server.
+    Assign {
+        /// The target node.
+        node: String,
+        /// Its server.
+        server: i64,
+        /// Why.
+        cause: MoveCause,
+    },
+    /// Poll the action.
+    Poll {
+        /// ID.
+        action: i64,
+    },
+    /// Remove the gateway labels from a node.
+    Strip {
+        /// The node.
+        node: String,
+        /// The object to change.
+        on: LabelTarget,
+    },
+    /// Add the gateway labels to a node.
+    Label {
+        /// The node.
+        node: String,
+        /// The object to change.
+        on: LabelTarget,
+    },
+}
+
+/// Which object of a node has labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelTarget {
+    /// The Node.
+    Node,
+    /// The CiliumNode of the same name.
+    CiliumNode,
+}
 
 /// Decides the next step in `world`, and the status to report.
 #[must_use]

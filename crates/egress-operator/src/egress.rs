@@ -1,14 +1,13 @@
 //! The data types that `observe`, `decide` and `act` share.
 //!
 //! Data only. All input of a decision is in an [`Observed`], the time included, so that the same
-//! input always gives the same [`Plan`].
+//! input always gives the same [`crate::decide::Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use aplomb::{Condition, EventNote};
-use aplomb_api::egress::{MoveCause, StableEgressSpec, StableEgressStatus};
+use aplomb_api::egress::{StableEgressSpec, StableEgressStatus};
 use jiff::Timestamp;
 
 /// The input of a decision.
@@ -259,70 +258,6 @@ pub enum ActionState {
     Success,
     /// Failed: its code.
     Error(String),
-}
-
-/// The result of a decision: the next step, and what to report.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The next step; without one there is nothing to do until `again`.
-    pub step: Option<Step>,
-    /// How long until the next decision without a step.
-    pub requeue_after: Duration,
-    /// The new status, without conditions.
-    pub status: StableEgressStatus,
-    /// The conditions, Ready included. An own condition that is missing here does not apply.
-    pub conditions: Vec<Condition>,
-    /// Events. Those of all plans of a reconcile are published at its end, each once.
-    pub notes: Vec<EventNote>,
-}
-
-/// One effect. Each may be repeated safely.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Read the floating IP, as a routine read or for a move.
-    Read {
-        /// Whether a move waits for it.
-        urgent: bool,
-    },
-    /// Write this leader's term to the floating IP.
-    WriteTerm,
-    /// Assign the floating IP to a node's server.
-    Assign {
-        /// The target node.
-        node: String,
-        /// Its server.
-        server: i64,
-        /// Why.
-        cause: MoveCause,
-    },
-    /// Poll the action.
-    Poll {
-        /// ID.
-        action: i64,
-    },
-    /// Remove the gateway labels from a node.
-    Strip {
-        /// The node.
-        node: String,
-        /// The object to change.
-        on: LabelTarget,
-    },
-    /// Add the gateway labels to a node.
-    Label {
-        /// The node.
-        node: String,
-        /// The object to change.
-        on: LabelTarget,
-    },
-}
-
-/// Which object of a node has labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LabelTarget {
-    /// The Node.
-    Node,
-    /// The CiliumNode of the same name.
-    CiliumNode,
 }
 
 /// The gateway labels of a StableEgress, with defaults filled in.

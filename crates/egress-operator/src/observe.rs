@@ -48,7 +48,7 @@ impl Observer<'_> {
             status.conditions.clone_from(&stored.conditions);
         }
         let cloud = self.floating_ip_state(&memory, since);
-        // Must precede any cache read: see `interest`.
+        // Must precede any cache read: see `node_filter`.
         let server = cloud.observed.as_ref().and_then(|seen| seen.server);
         let interest = node_filter(&self.key.name, &self.egress.spec, status.active_node.clone(), server);
         self.context.filters.set(self.key, interest.clone());

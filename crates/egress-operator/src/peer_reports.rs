@@ -29,7 +29,7 @@ const REPORT_LABEL: &str = "egress.aplomb.dev/vantage";
 const REACHABLE_ANNOTATION: &str = "egress.aplomb.dev/reachable";
 /// Maximum length of the annotation: all annotations of an object together may hold 256 KiB.
 const MAX_ANNOTATION_BYTES: usize = 128 * 1024;
-/// A report is valid for this many intervals, but at least for `AT_LEAST`.
+/// A report is valid for this many intervals, but at least for `MIN_VALID`.
 const VALID_INTERVALS: u32 = 3;
 const MIN_VALID: Duration = Duration::from_secs(15);
 

@@ -1,5 +1,7 @@
 //! The next step toward the elected node: assign, wait for the action, read who holds the floating IP, then move the
-//! labels. After an ambiguous result, read before repeating anything.
+//! labels. After an ambiguous result, read before repeating anything. Two nodes never have the gateway labels, and the
+//! last node keeps them until the floating IP is known to be elsewhere. Waits stay near one refill tick of the rate
+//! limit, because a client that waits for minutes misses the next free token.
 
 use std::time::Duration;
 
@@ -7,9 +9,10 @@ use aplomb_api::egress::MoveCause;
 
 use super::assessment::Assessment;
 use super::election::{ElectedNode, Election, MAX_REFUSALS, dwell_end};
+use super::{LabelTarget, Step};
 use crate::egress::{
-    ActionState, CandidateNode, LabelState, LabelTarget, MoveInProgress, Observed, ObservedAction, ObservedFloatingIp,
-    ProviderTrouble, Step,
+    ActionState, CandidateNode, LabelState, MoveInProgress, Observed, ObservedAction, ObservedFloatingIp,
+    ProviderTrouble,
 };
 
 /// How long an action is waited for.

@@ -11,7 +11,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use tracing::{info, warn};
 
 use super::{EgressCounters, Metric, Occurrence, Sample, encode_gauges};
-use crate::egress::{CandidateNode, LabelState, NodeReady, Observed, Plan};
+use crate::decide::Plan;
+use crate::egress::{CandidateNode, LabelState, NodeReady, Observed};
 
 /// A StableEgress as of its last decision.
 #[derive(Clone, Debug, Default, PartialEq)]

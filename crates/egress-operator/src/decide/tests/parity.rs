@@ -4,8 +4,9 @@
 use aplomb_api::egress::{HealthSignal, MoveCause};
 
 use super::model::{Model, SECOND, node};
+use crate::decide::Step;
 use crate::decide::assessment::allowlist_refusal;
-use crate::egress::{LabelState, NodeProbeResult, NodeReady, Step};
+use crate::egress::{LabelState, NodeProbeResult, NodeReady};
 
 pub(super) fn with_probing(mut model: Model) -> Model {
     model.spec.health.signal = HealthSignal::Probe;
