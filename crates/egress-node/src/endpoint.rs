@@ -1,5 +1,4 @@
-//! `/livez` and `/readyz` for the kubelet. Ready means that addresses, rules and routes are
-//! present.
+//! `/livez` and `/readyz` for the kubelet. Ready means that addresses, rules and routes are present.
 
 use std::net::SocketAddr;
 

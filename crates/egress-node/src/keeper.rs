@@ -1,7 +1,6 @@
 //! Keeps a node in the desired state until it is stopped, then cleans up.
 //!
-//! Triggered by netlink notifications and, since those can be lost, by a slow poll. It removes only
-//! what it added.
+//! Triggered by netlink notifications and, since those can be lost, by a slow poll. It removes only what it added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -25,7 +24,6 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Whether the node is ready, or why not.
 pub(crate) type NodeReadiness = Result<(), String>;
 
-/// Keeps one interface of a node.
 pub(crate) struct AddressKeeper {
     settings: NodeSettings,
     interface: String,
@@ -39,7 +37,6 @@ pub(crate) struct AddressKeeper {
 }
 
 impl AddressKeeper {
-    /// Finds the interface.
     pub(crate) async fn new(
         settings: NodeSettings,
         tasks: &Tasks,
@@ -156,7 +153,6 @@ impl AddressKeeper {
         Ok(())
     }
 
-    /// Removes everything this process added.
     async fn remove_all(&mut self, slots: usize) -> Result<(), Error> {
         self.set_readiness(Err("stopping".to_owned()));
         let tables = self.tables(slots).into_iter().collect();
@@ -175,7 +171,6 @@ impl AddressKeeper {
     }
 }
 
-/// Whether every address is known.
 fn initial_readiness(slots: &[Slot]) -> NodeReadiness {
     let unknown = slots.iter().find(|slot| slot.ip.is_none());
     let name = unknown.and_then(|slot| slot.name.as_deref());

@@ -1,9 +1,9 @@
 //! The node agent: adds floating IPs to an interface of this node, each with its own route.
 //!
-//! A gateway can only send from an address that it has, so every candidate is prepared before one
-//! of them is elected. Each address gets a /32 on the interface, a rule that sends traffic from it
-//! to its own table, and in that table a route to the gateway and a default route through it. The
-//! agent does not know which node is the gateway and does not call the provider.
+//! A gateway can only send from an address that it has, so every candidate is prepared before one of them is elected.
+//! Each address gets a /32 on the interface, a rule that sends traffic from it to its own table, and in that table a
+//! route to the gateway and a default route through it. The agent does not know which node is the gateway and does not
+//! call the provider.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
@@ -22,10 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::keeper::AddressKeeper;
 
-/// Settings of the node agent.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Addresses to add.
     pub addresses: Vec<IpAddr>,
     /// StableEgress objects whose addresses are added.
     pub stable_egresses: Vec<String>,
@@ -35,14 +33,11 @@ pub struct NodeSettings {
     pub gateway: Option<IpAddr>,
     /// The table of the first address; each further address uses the next one.
     pub table: u32,
-    /// The priority of the rules.
     pub priority: u32,
-    /// Where `/livez` and `/readyz` are served.
     pub listen: SocketAddr,
 }
 
 impl NodeSettings {
-    /// The table of the address with this number.
     fn table_for(&self, number: usize) -> u32 {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         self.table.saturating_add(number)
@@ -81,8 +76,7 @@ struct Slot {
     ip: Option<IpAddr>,
 }
 
-/// Keeps the node prepared until `shutdown`, then removes what it added. `client` is needed if a
-/// StableEgress is named.
+/// Keeps the node prepared until `shutdown`, then removes what it added. `client` is needed if a StableEgress is named.
 ///
 /// # Errors
 /// A setting is invalid, the capability is missing, or something could not be removed at the end.
@@ -119,37 +113,27 @@ pub async fn run(
 /// An error of the node agent; it names the flag or capability and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No address is configured.
     #[error("no address: set --address or --stable-egress")]
     NoAddress,
     /// A StableEgress is named, but no cluster to read it from is configured.
     #[error("--stable-egress needs a cluster: set --kubeconfig, or run in a pod")]
     NoCluster,
-    /// The table is reserved by the kernel.
     #[error("--table {0} is reserved by the kernel or out of range: use 1 to 252, or a number above 255")]
     Table(u32),
-    /// The interface does not exist.
     #[error("interface {0:?} does not exist: list interfaces with `ip link` and correct --interface")]
     NoInterface(String),
-    /// No interface can be chosen.
     #[error("no interface has a default route: set --interface")]
     NoDefaultRoute,
-    /// The capability is missing.
     #[error("cannot change {0}: add NET_ADMIN under securityContext.capabilities.add, or run as root")]
     NotPermitted(String),
-    /// Another entry is in the way.
     #[error("cannot add {0}: another entry is in its place; choose another --table or --priority")]
     Occupied(String),
-    /// The kernel returned an error.
     #[error("cannot change {0}: {1}")]
     Refused(String, std::io::Error),
-    /// The present entries cannot be read.
     #[error("cannot read network state: {0}")]
     Unread(String),
-    /// No netlink socket.
     #[error("cannot open a netlink socket: {0}")]
     Socket(std::io::Error),
-    /// The endpoint cannot listen.
     #[error("cannot listen on {0} (--listen): {1}")]
     Listen(SocketAddr, std::io::Error),
 }

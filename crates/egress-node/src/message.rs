@@ -1,8 +1,7 @@
 //! Converts items to and from netlink messages.
 //!
-//! Everything that is added has our protocol number, so that a restarted process recognizes it.
-//! Kernels before 5.18 do not store it for addresses; there an address that was left behind by a
-//! crash counts as foreign.
+//! Everything that is added has our protocol number, so that a restarted process recognizes it. Kernels before 5.18 do
+//! not store it for addresses; there an address that was left behind by a crash counts as foreign.
 
 use std::net::IpAddr;
 
@@ -31,7 +30,6 @@ fn prefix_length(ip: IpAddr) -> u8 {
     if ip.is_ipv4() { 32 } else { 128 }
 }
 
-/// An item as a message.
 #[derive(Clone, Debug)]
 pub(crate) enum NetItemMessage {
     Rule(RuleMessage),
@@ -39,7 +37,6 @@ pub(crate) enum NetItemMessage {
     Route(RouteMessage),
 }
 
-/// The message that adds or removes an item.
 pub(crate) fn to_message(item: &NetItem) -> NetItemMessage {
     match *item {
         NetItem::Rule { from, table, priority } => NetItemMessage::Rule(rule_message(from, table, priority)),
@@ -64,8 +61,8 @@ fn address_message(ip: IpAddr, link: u32) -> AddressMessage {
     message.header.prefix_len = prefix_length(ip);
     message.header.index = link;
     if ip.is_ipv6() {
-        // The provider routes the address to one node at a time, but several nodes have it;
-        // duplicate address detection would see a conflict.
+        // The provider routes the address to one node at a time, but several nodes have it; duplicate address detection
+        // would see a conflict.
         message.header.flags = AddressHeaderFlags::Nodad;
     }
     message.attributes = vec![
@@ -87,7 +84,6 @@ fn base_route(of: AddressFamily, link: u32, table: u32) -> RouteMessage {
     message
 }
 
-/// The route to a gateway on the link.
 fn gateway_route(gateway: IpAddr, link: u32, table: u32) -> RouteMessage {
     let mut message = base_route(address_family(gateway), link, table);
     message.header.scope = RouteScope::Link;

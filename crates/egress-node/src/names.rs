@@ -1,7 +1,7 @@
 //! Addresses by name, read from the status of StableEgress objects.
 //!
-//! Read-only, and an address is never dropped: one that no object has any more stays until another
-//! replaces it, so that a mistake or an outage elsewhere cannot take it from a serving node.
+//! Read-only, and an address is never dropped: one that no object has any more stays until another replaces it, so that
+//! a mistake or an outage elsewhere cannot take it from a serving node.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -20,7 +20,6 @@ use crate::Error;
 use crate::message::{self, NetItemMessage};
 use crate::plan::{KernelItems, NetItem};
 
-/// Kernel error numbers.
 mod number {
     pub(crate) const NOT_PERMITTED: i32 = 1;
     pub(crate) const NO_SUCH_PROCESS: i32 = 3;
@@ -143,7 +142,6 @@ impl NetlinkHandle {
     }
 }
 
-/// Change notifications of the kernel.
 pub(crate) struct KernelEvents {
     messages: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
     _connection: TaskHandle<()>,
@@ -183,7 +181,6 @@ impl KernelEvents {
         false
     }
 
-    /// Discards notifications that have arrived already.
     pub(crate) fn discard_pending(&mut self) {
         use futures::FutureExt;
         while let Some(Some(_)) = self.messages.next().now_or_never() {}

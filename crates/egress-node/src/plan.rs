@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The gateways of Hetzner's servers. They respond on the link although they are in none of its
-/// networks.
+/// The gateways of Hetzner's servers. They respond on the link although they are in none of its networks.
 const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
-/// One item in the kernel. Variants are declared in the order in which they are added: the rule
-/// first, because it identifies the owner of the rest if this process dies in between, and has no
-/// effect while its table is empty. They are removed in reverse order.
+/// One item in the kernel. Variants are declared in the order in which they are added: the rule first, because it
+/// identifies the owner of the rest if this process dies in between, and has no effect while its table is empty. They
+/// are removed in reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NetItem {
     /// Traffic from an address is routed by its own table.
@@ -44,7 +43,6 @@ impl fmt::Display for NetItem {
     }
 }
 
-/// Link, gateway and priority of the items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placement {
     pub(crate) link: u32,
@@ -84,8 +82,8 @@ pub(crate) type KernelItems = Vec<(NetItem, bool)>;
 
 /// The present items, and whether each is ours to remove.
 ///
-/// An address with our mark may belong to another process of this program with other tables: it is
-/// ours if this process added it, or if a rule of ours leads from it to one of our tables.
+/// An address with our mark may belong to another process of this program with other tables: it is ours if this process
+/// added it, or if a rule of ours leads from it to one of our tables.
 pub(crate) fn classify_items(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
     let rules = found.iter().filter(|(_, marked)| *marked);
     let sources: BTreeSet<IpAddr> = rules

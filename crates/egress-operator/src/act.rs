@@ -1,5 +1,5 @@
-//! Carries out one step. A step may be repeated; its result is stored before the next one starts.
-//! Which step to take, and when, is decided in `decide`.
+//! Carries out one step. A step may be repeated; its result is stored before the next one starts. Which step to take,
+//! and when, is decided in `decide`.
 
 use std::time::Duration;
 
@@ -18,7 +18,6 @@ use crate::views::{CiliumNodeView, HasLabels, NodeView};
 /// Deadline of one call to the provider.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a step needs to run.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<StableEgress>,
     pub(crate) context: &'a EgressContext,
@@ -145,8 +144,8 @@ impl Act<'_> {
     }
 }
 
-/// Annotation of a gateway with the term of the leader that labeled it. A name that is too long for
-/// an annotation key is cut at its beginning.
+/// Annotation of a gateway with the term of the leader that labeled it. A name that is too long for an annotation key
+/// is cut at its beginning.
 fn term_annotation(name: &str) -> String {
     const MAX_NAME: usize = 63;
     let from = name.len().saturating_sub(MAX_NAME);

@@ -34,7 +34,6 @@ pub(crate) struct EgressContext {
     pub(crate) namespace: String,
     /// The only namespace whose pods are watched.
     pub(crate) pods: Option<String>,
-    /// Name of this replica.
     pub(crate) identity: String,
     /// Token file for StableEgress objects that name no Secret.
     pub(crate) token_file: Option<PathBuf>,
@@ -46,7 +45,6 @@ impl EgressContext {
         self.accounts.uptime()
     }
 
-    /// The account of a StableEgress.
     pub(crate) fn account(
         &self,
         egress: &StableEgress,
@@ -103,7 +101,6 @@ impl EgressContext {
         })
     }
 
-    /// Stores a decision, and updates metrics.
     pub(crate) fn record_decision(&self, key: &ObjectKey, world: &Observed, plan: &Plan, fence: &Fence) {
         self.states.update(key, |memory| {
             memory.status = Some(plan.status.clone());
@@ -137,7 +134,6 @@ impl EgressContext {
         }
     }
 
-    /// Removes the state of a deleted StableEgress.
     pub(crate) fn on_deleted(&self, key: &ObjectKey) {
         self.filters.remove(key);
         self.states.remove(key);
@@ -149,6 +145,6 @@ impl EgressContext {
 
 impl std::fmt::Debug for EgressContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Office").finish_non_exhaustive()
+        f.debug_struct("EgressContext").finish_non_exhaustive()
     }
 }

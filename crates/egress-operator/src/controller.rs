@@ -1,5 +1,5 @@
-//! Controller setup: watched kinds, their predicates and the reconcile that each change triggers. A
-//! reconcile observes, decides and acts, one step at a time.
+//! Controller setup: watched kinds, their predicates and the reconcile that each change triggers. A reconcile observes,
+//! decides and acts, one step at a time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,7 +39,6 @@ const OWN_CONDITIONS: [&str; 6] = [
     conditions::FENCED,
 ];
 
-/// The controller of StableEgress.
 pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
     let farewell = office.clone();
     let run = office.clone();
@@ -49,8 +48,7 @@ pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
             let ended = reconcile(&egress, &cx, &office).await;
             let key = View::meta(&*egress).key();
             if cx.cache::<StableEgress>()?.get(&key).is_none() {
-                // The object was deleted during this reconcile, which has stored state for it
-                // again.
+                // The object was deleted during this reconcile, which has stored state for it again.
                 office.on_deleted(&key);
             }
             ended
@@ -91,7 +89,6 @@ pub(crate) fn probe_controller(office: &EgressContext) -> Controller<StableEgres
     )
 }
 
-/// Nodes to probe for a StableEgress.
 fn probe_targets(egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>> {
     let name = egress.metadata.name.as_deref().unwrap_or_default();
     let active = egress.status.as_ref().and_then(|status| status.active_node.clone());
@@ -219,8 +216,8 @@ fn is_write(step: &Step) -> bool {
     matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::WriteTerm)
 }
 
-/// Queues the status, conditions and Events of a plan. They are written at the end of the
-/// reconcile, whether or not the step succeeds.
+/// Queues the status, conditions and Events of a plan. They are written at the end of the reconcile, whether or not the
+/// step succeeds.
 fn record_plan(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     let mut status = plan.status.clone();
     // The runtime writes the conditions.

@@ -1,7 +1,7 @@
 //! Decides the next step: the same input always gives the same plan.
 //!
-//! Pure and synchronous: no clock, no IO, no memory of its own. All input is in [`Observed`], and
-//! all state to keep is in the status of the [`Plan`].
+//! Pure and synchronous: no clock, no IO, no memory of its own. All input is in [`Observed`], and all state to keep is
+//! in the status of the [`Plan`].
 
 mod assessment;
 mod conditions;
@@ -48,34 +48,21 @@ pub enum Step {
         /// Whether a move waits for it.
         urgent: bool,
     },
-    /// Write this leader's term to the floating IP.
     WriteTerm,
-    /// Assign the floating IP to a node's server.
     Assign {
-        /// The target node.
         node: String,
-        /// Its server.
         server: i64,
-        /// Why.
         cause: MoveCause,
     },
-    /// Poll the action.
     Poll {
-        /// ID.
         action: i64,
     },
-    /// Remove the gateway labels from a node.
     Strip {
-        /// The node.
         node: String,
-        /// The object to change.
         on: LabelTarget,
     },
-    /// Add the gateway labels to a node.
     Label {
-        /// The node.
         node: String,
-        /// The object to change.
         on: LabelTarget,
     },
 }
@@ -83,7 +70,6 @@ pub enum Step {
 /// Which object of a node has labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelTarget {
-    /// The Node.
     Node,
     /// The CiliumNode of the same name.
     CiliumNode,

@@ -1,7 +1,7 @@
 //! The data types that `observe`, `decide` and `act` share.
 //!
-//! Data only. All input of a decision is in an [`Observed`], the time included, so that the same
-//! input always gives the same [`crate::decide::Plan`].
+//! Data only. All input of a decision is in an [`Observed`], the time included, so that the same input always gives the
+//! same [`crate::decide::Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,30 +13,24 @@ use jiff::Timestamp;
 /// The input of a decision.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Name of the StableEgress.
     pub name: String,
-    /// Its spec.
     pub spec: StableEgressSpec,
     /// Value of the annotation `egress.aplomb.dev/hold`.
     pub hold: Option<String>,
-    /// Its status: from the last plan of this process, or else from the object; with the conditions
-    /// of the object.
+    /// Its status: from the last plan of this process, or else from the object; with the conditions of the object.
     pub status: StableEgressStatus,
     /// Wall time: grace periods, holds and moves outlast a process.
     pub now: Timestamp,
     /// Time since this process started, unaffected by clock adjustments; used for pacing.
     pub uptime: Duration,
-    /// How long this process has been the leader: a grace period that does not survive a restart
-    /// begins with it.
+    /// How long this process has been the leader: a grace period that does not survive a restart begins with it.
     pub leading_for: Duration,
     /// The nodes that are candidates, have a gateway label or hold the floating IP, by name.
     pub nodes: Vec<CandidateNode>,
-    /// Why the pods that prepare nodes are not watched, if so: then no node is known to be
-    /// prepared.
+    /// Why the pods that prepare nodes are not watched, if so: then no node is known to be prepared.
     pub unwatched: Option<String>,
     /// Nodes already reported as permanently unusable.
     pub reported_unusable: BTreeSet<String>,
-    /// State of the floating IP.
     pub floating_ip: FloatingIpState,
     /// In-memory state of a move in progress.
     pub moving: Option<MoveInProgress>,
@@ -47,11 +41,9 @@ pub struct Observed {
 /// A node as input of the election.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CandidateNode {
-    /// Its name.
     pub name: String,
     /// Its server ID at the provider, from `spec.providerID`; `None` if that has another form.
     pub server: Option<i64>,
-    /// Whether the selector matches it.
     pub candidate: bool,
     /// Whether it has the gateway labels of this StableEgress: all of them, or some.
     pub labels: LabelState,
@@ -59,11 +51,8 @@ pub struct CandidateNode {
     pub conflicting_label: Option<String>,
     /// The labels of the CiliumNode, if there is one.
     pub cilium: Option<LabelState>,
-    /// Its Ready condition.
     pub ready: NodeReady,
-    /// Whether it is cordoned.
     pub cordoned: bool,
-    /// Whether it is being deleted.
     pub terminating: bool,
     /// Whether a pod that prepares it is Ready on it; true if none is required.
     pub prepared: bool,
@@ -79,31 +68,24 @@ impl CandidateNode {
     }
 }
 
-/// Which gateway labels a node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LabelState {
-    /// None of them.
     #[default]
     None,
     /// Some, or with another term.
     Some,
-    /// All.
     All,
 }
 
-/// A node's Ready condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeReady {
-    /// `True`.
     True,
-    /// `False`.
     False,
     /// `Unknown`, or missing.
     #[default]
     Unknown,
 }
 
-/// The probe result of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeProbeResult {
     /// Consecutive failures; 0 if the last probe succeeded.
@@ -112,7 +94,6 @@ pub struct NodeProbeResult {
     pub disputed: bool,
 }
 
-/// State of the floating IP at the provider.
 #[derive(Clone, Debug, Default)]
 pub struct FloatingIpState {
     /// The floating IP as it was last read.
@@ -123,7 +104,6 @@ pub struct FloatingIpState {
     pub trouble_since: Option<Duration>,
     /// When a call last failed, in this process's time. `decide` paces retries by it.
     pub trouble_at: Option<Duration>,
-    /// Consecutive failed calls.
     pub troubles: u32,
     /// Pause after it, according to the refill rate; one second if that is unknown.
     pub retry_delay: Option<Duration>,
@@ -131,22 +111,17 @@ pub struct FloatingIpState {
     pub term_failure: Option<ClaimFailed>,
     /// Earliest time for a routine read. Failover reads ignore it.
     pub next_read_at: Option<Duration>,
-    /// Remaining calls of the rate limit.
     pub budget: Option<RemainingCalls>,
     /// Interval of routine reads, given the budget: at least `spec.resync`.
     pub resync: Duration,
 }
 
-/// A floating IP as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedFloatingIp {
-    /// ID.
     pub id: i64,
     /// Its address; the first of the network for IPv6.
     pub ip: IpAddr,
-    /// The server it is assigned to.
     pub server: Option<i64>,
-    /// Whether the provider has blocked it.
     pub blocked: bool,
     /// The term label that a leader wrote on it; 0 without one.
     pub term: u64,
@@ -160,29 +135,23 @@ pub const RESERVE: u32 = 30;
 /// The rate limit as the provider reported it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RemainingCalls {
-    /// Calls per hour.
     pub limit: u32,
-    /// Remaining calls.
     pub remaining: u32,
 }
 
 impl RemainingCalls {
-    /// How many of the last calls are kept for a move: [`RESERVE`], but at most half of a small
-    /// limit.
+    /// How many of the last calls are kept for a move: [`RESERVE`], but at most half of a small limit.
     #[must_use]
     pub fn reserved_calls(&self) -> u32 {
         RESERVE.min(self.limit / 2)
     }
 }
 
-/// Why a call to the provider failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderTrouble {
     /// The token is missing; the message says where to put it.
     NoToken(String),
-    /// The token was refused.
     Unauthorized,
-    /// The floating IP does not exist.
     NotFound,
     /// The rate limit, or our share of it, is exhausted.
     Throttled,
@@ -196,65 +165,50 @@ pub enum ProviderTrouble {
     ActionFailed(String),
 }
 
-/// A failed write of this leader's term. It is timed separately: it delays only the next such
-/// write.
+/// A failed write of this leader's term. It is timed separately: it delays only the next such write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimFailed {
-    /// Why the last write failed.
     pub trouble: ProviderTrouble,
     /// When it failed, in this process's time.
     pub at: Duration,
-    /// Consecutive failures.
     pub failures: u32,
-    /// The term to replace.
     pub replaced_term: u64,
 }
 
-/// In-memory state of a move in progress: created by the first Assign, whatever its result, and
-/// dropped when a plan's status has no move.
+/// In-memory state of a move in progress: created by the first Assign, whatever its result, and dropped when a plan's
+/// status has no move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MoveInProgress {
-    /// The target node.
     pub node: String,
-    /// Its server.
     pub server: i64,
-    /// The accepted action, if there is one.
     pub action: Option<ObservedAction>,
-    /// Whether the floating IP was read since its holder last became uncertain. It becomes
-    /// uncertain with an Assign that was neither throttled nor locked out, with the end of an
-    /// action, and with a lock that lasts, which may belong to an Assign whose response was lost.
+    /// Whether the floating IP was read since its holder last became uncertain. It becomes uncertain with an Assign
+    /// that was neither throttled nor locked out, with the end of an action, and with a lock that lasts, which may
+    /// belong to an Assign whose response was lost.
     pub read_since: bool,
-    /// How many Assigns to this node were refused or ended in an error. Throttled, locked and
-    /// unanswered ones do not count.
+    /// How many Assigns to this node were refused or ended in an error. Throttled, locked and unanswered ones do not
+    /// count.
     pub refusals: u32,
-    /// Consecutive Assigns to this node that met a lock of its server or of the floating IP; the
-    /// provider does not distinguish them.
+    /// Consecutive Assigns to this node that met a lock of its server or of the floating IP; the provider does not
+    /// distinguish them.
     pub locks: u32,
     /// The servers that failed before it in this round.
     pub skipped_servers: BTreeSet<i64>,
 }
 
-/// An action of the provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedAction {
-    /// ID.
     pub id: i64,
-    /// Its state.
     pub state: ActionState,
     /// When it was accepted, in this process's time.
     pub accepted_at: Duration,
-    /// When it was last polled.
     pub polled_at: Duration,
-    /// How often it was polled.
     pub polls: u32,
 }
 
-/// State of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionState {
-    /// Running.
     Running,
-    /// Completed.
     Success,
     /// Failed: its code.
     Error(String),

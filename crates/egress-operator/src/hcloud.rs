@@ -1,5 +1,4 @@
-//! Access to the provider: one account per token, whose rate limiter and cache all users of the
-//! token share.
+//! Access to the provider: one account per token, whose rate limiter and cache all users of the token share.
 //!
 //! Only this module may use [`client`]. It sends calls through the rate limiter and under the lease, and returns their
 //! results. It does not decide or retry.
@@ -32,16 +31,12 @@ pub use error::HcloudError;
 /// Creates the transport to the provider; called once per account.
 pub type HcloudConnectFn = Arc<dyn Fn() -> Transport + Send + Sync>;
 
-/// Settings of all accounts.
 #[derive(Clone)]
 pub struct HcloudSettings {
     /// URL of the provider's API, [`client::ENDPOINT`] in production.
     pub endpoint: String,
-    /// Creates the transport.
     pub connect: HcloudConnectFn,
-    /// Metrics of the rate limiters.
     pub telemetry: Telemetry,
-    /// Metrics of calls and forecasts.
     pub egress: EgressMetrics,
     /// Wall clock for responses that have no `Date` header.
     pub clock: Clock,
@@ -71,9 +66,9 @@ impl HcloudAccounts {
         }))
     }
 
-    /// The account of a token; `who` stops using any other account. Equal tokens share an account,
-    /// wherever they were read from. `label` names the source in metrics and logs: the first one is
-    /// kept, and it must not contain a secret.
+    /// The account of a token; `who` stops using any other account. Equal tokens share an account, wherever they were
+    /// read from. `label` names the source in metrics and logs: the first one is kept, and it must not contain a
+    /// secret.
     #[must_use]
     pub fn account_for(&self, who: &ObjectKey, token: &ApiToken, label: &str) -> HcloudAccount {
         let digest = token.digest();
@@ -96,8 +91,7 @@ impl HcloudAccounts {
         }
     }
 
-    /// The clock of [`crate::egress::ObservedFloatingIp`] and similar times: time since this process
-    /// started.
+    /// The clock of [`crate::egress::ObservedFloatingIp`] and similar times: time since this process started.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.0.started.elapsed()
@@ -116,7 +110,7 @@ impl fmt::Debug for HcloudAccounts {
 
 impl fmt::Debug for HcloudSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("HcloudSettings")
             .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }

@@ -1,8 +1,7 @@
 //! The egress operator: a floating IP follows a healthy node.
 //!
-//! `observe` collects a [`egress::Observed`], `decide` turns it into a plan with one next step,
-//! `act` runs that step, and the three repeat until no step is left. Only `hcloud` may call the
-//! provider, and only `decide` may elect a node.
+//! `observe` collects a [`egress::Observed`], `decide` turns it into a plan with one next step, `act` runs that step,
+//! and the three repeat until no step is left. Only `hcloud` may call the provider, and only `decide` may elect a node.
 #![forbid(unsafe_code)]
 
 mod act;

@@ -1,8 +1,8 @@
-//! Which nodes matter to which StableEgress. Watch predicates check this for every event, so that
-//! heartbeats, unused labels and nodes that are not candidates are dropped.
+//! Which nodes matter to which StableEgress. Watch predicates check this for every event, so that heartbeats, unused
+//! labels and nodes that are not candidates are dropped.
 //!
-//! A reconcile sets its filter before it reads a cache, so that each change is either in what it
-//! reads or triggers it again.
+//! A reconcile sets its filter before it reads a cache, so that each change is either in what it reads or triggers it
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,9 +15,7 @@ use crate::views::{LabelMap, NodeView};
 /// Which nodes one StableEgress reads.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeFilter {
-    /// Which nodes are candidates.
     pub(crate) candidates: LabelSelector,
-    /// The gateway labels.
     pub(crate) gateway: LabelMap,
     /// Whether addresses matter.
     pub(crate) probes: bool,
@@ -62,7 +60,6 @@ impl NodeFilter {
 pub(crate) struct NodeFilters(Arc<RwLock<BTreeMap<ObjectKey, NodeFilter>>>);
 
 impl NodeFilters {
-    /// Sets the filter of `key`.
     pub(crate) fn set(&self, key: &ObjectKey, interest: NodeFilter) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.get(key) != Some(&interest) {
@@ -70,7 +67,6 @@ impl NodeFilters {
         }
     }
 
-    /// Removes the filter of a deleted StableEgress.
     pub(crate) fn remove(&self, key: &ObjectKey) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);
@@ -91,9 +87,8 @@ impl NodeFilters {
         })
     }
 
-    /// The StableEgress objects that a node concerns. A node that concerns none was created or
-    /// deleted, since its changes are noise; all are triggered, which costs a reconcile without a
-    /// call.
+    /// The StableEgress objects that a node concerns. A node that concerns none was created or deleted, since its
+    /// changes are noise; all are triggered, which costs a reconcile without a call.
     pub(crate) fn affected_keys(&self, node: &NodeView) -> Vec<ObjectKey> {
         self.with_filters(|all| {
             let concerned = all.iter().filter(|(_, it)| it.matches_node(node));
@@ -110,8 +105,7 @@ impl NodeFilters {
     }
 }
 
-/// Whether `selector` matches `labels`. An empty selector matches everything; an invalid
-/// requirement matches nothing.
+/// Whether `selector` matches `labels`. An empty selector matches everything; an invalid requirement matches nothing.
 pub(crate) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let mut wanted = selector.match_labels.iter().flatten();
     let mut required = selector.match_expressions.iter().flatten();

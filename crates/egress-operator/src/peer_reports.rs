@@ -1,9 +1,9 @@
-//! Second opinions: before a gateway that one replica cannot reach is replaced, the reports of the
-//! other replicas are checked.
+//! Second opinions: before a gateway that one replica cannot reach is replaced, the reports of the other replicas are
+//! checked.
 //!
-//! Every replica probes the nodes and publishes the reachable ones in its own Lease. If a replica's
-//! own node is cut off, its failures are disputed, and it moves nothing. Reports are advisory:
-//! nothing in this module may elect a node or change the floating IP.
+//! Every replica probes the nodes and publishes the reachable ones in its own Lease. If a replica's own node is cut
+//! off, its failures are disputed, and it moves nothing. Reports are advisory: nothing in this module may elect a node
+//! or change the floating IP.
 //!
 //! This file is pure: the report and its encoding in a Lease; the caller passes the time.
 
@@ -21,7 +21,6 @@ use sha2::{Digest, Sha256};
 
 pub use self::replica::{PeerReporter, ProbeTargetsFn, controller, lease_scope};
 
-/// Name prefix of the Leases.
 const NAME: &str = "aplomb-egress-vantage-";
 /// Label of the Leases, to select them in watches.
 const REPORT_LABEL: &str = "egress.aplomb.dev/vantage";
@@ -39,13 +38,10 @@ type ProbedNode = (String, String);
 /// The nodes that one replica reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReachabilityReport {
-    /// The replica.
     pub identity: String,
     /// Time of the report, by the replica's clock.
     pub at: Timestamp,
-    /// Validity period.
     pub valid: Duration,
-    /// The nodes that it reaches.
     reachable: BTreeSet<ProbedNode>,
 }
 
@@ -73,7 +69,6 @@ impl ReachabilityReport {
         Duration::try_from(now.duration_since(self.at)).unwrap_or_default()
     }
 
-    /// The Lease of the report, in `namespace`.
     fn to_lease(&self, namespace: &str) -> Lease {
         let metadata = ObjectMeta {
             name: Some(lease_name(&self.identity)),
@@ -145,8 +140,8 @@ pub fn read_reports(leases: &Cache<Lease>) -> Vec<ReachabilityReport> {
         .collect()
 }
 
-/// Whether a replica other than `own` has a valid report that it reaches `node`, as the
-/// StableEgress `egress` probes it.
+/// Whether a replica other than `own` has a valid report that it reaches `node`, as the StableEgress `egress` probes
+/// it.
 #[must_use]
 pub fn is_disputed(reports: &[ReachabilityReport], own: &str, egress: &str, node: &str, now: Timestamp) -> bool {
     let target = (egress.to_owned(), node.to_owned());

@@ -1,5 +1,5 @@
-//! In-memory state of each StableEgress between reconciles, in addition to its status. Any of it
-//! may be lost: a new leader starts without it.
+//! In-memory state of each StableEgress between reconciles, in addition to its status. Any of it may be lost: a new
+//! leader starts without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,6 @@ use crate::decide::MAX_REFUSALS;
 use crate::egress::{ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble};
 use crate::hcloud::HcloudAccount;
 
-/// In-memory state of one StableEgress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EgressState {
     /// The leader that stored it, and the UID of the object.
@@ -24,7 +23,6 @@ pub(crate) struct EgressState {
     pub(crate) status: Option<StableEgressStatus>,
     /// Nodes already reported as permanently unusable.
     pub(crate) reported_unusable: BTreeSet<String>,
-    /// The move in progress.
     pub(crate) moving: Option<MoveInProgress>,
     trouble: Option<ProviderTrouble>,
     trouble_since: Option<Duration>,
@@ -35,8 +33,8 @@ pub(crate) struct EgressState {
 }
 
 impl EgressState {
-    /// Sets the floating IP and account of the next calls. Errors of a replaced token or floating
-    /// IP do not apply to the new one.
+    /// Sets the floating IP and account of the next calls. Errors of a replaced token or floating IP do not apply to
+    /// the new one.
     fn set_subject(&mut self, asked: &FloatingIpRef, account: Option<&HcloudAccount>) {
         let same = self.call_subject.as_ref().is_some_and(|(before, with)| {
             let same_account = match (with, account) {
@@ -73,7 +71,6 @@ impl EgressState {
         });
     }
 
-    /// A call succeeded.
     pub(crate) fn record_success(&mut self) {
         self.trouble = None;
         self.trouble_since = None;
@@ -81,7 +78,6 @@ impl EgressState {
         self.troubles = 0;
     }
 
-    /// A call failed.
     pub(crate) fn record_failure(&mut self, trouble: ProviderTrouble, now: Duration) {
         self.trouble = Some(trouble);
         self.trouble_since.get_or_insert(now);
@@ -96,7 +92,6 @@ impl EgressState {
         }
     }
 
-    /// The floating IP was read.
     pub(crate) fn record_read(&mut self) {
         let failed = self.troubles;
         self.record_success();
@@ -109,7 +104,6 @@ impl EgressState {
         }
     }
 
-    /// An Assign succeeded or failed.
     pub(crate) fn record_assign(
         &mut self,
         node: &str,
@@ -138,7 +132,6 @@ impl EgressState {
         self.moving = Some(moving);
     }
 
-    /// An action was polled.
     pub(crate) fn record_poll(&mut self, answer: Result<ActionState, ProviderTrouble>, now: Duration) {
         let Some(moving) = &mut self.moving else {
             return;
@@ -169,8 +162,7 @@ impl EgressState {
     }
 }
 
-/// The next Assign of the move `before`: to the same server, to another, or to the first one after
-/// all have failed.
+/// The next Assign of the move `before`: to the same server, to another, or to the first one after all have failed.
 pub(crate) fn next_attempt(before: Option<&MoveInProgress>, node: &str, server: i64) -> MoveInProgress {
     let same = before.filter(|before| before.server == server);
     let mut passed = before.map_or_else(BTreeSet::new, |before| before.skipped_servers.clone());
@@ -192,8 +184,7 @@ pub(crate) fn next_attempt(before: Option<&MoveInProgress>, node: &str, server: 
     }
 }
 
-/// Whether the last action reported success. A repeated Assign means that it did not move the
-/// floating IP.
+/// Whether the last action reported success. A repeated Assign means that it did not move the floating IP.
 fn action_succeeded(moving: &MoveInProgress) -> bool {
     let action = moving.action.as_ref();
     action.is_some_and(|action| action.state == ActionState::Success)
@@ -224,7 +215,6 @@ pub(crate) struct StateKey<'a> {
     pub(crate) key: &'a ObjectKey,
     /// A recreated object of the same name is another object.
     pub(crate) uid: &'a str,
-    /// The term of the leader that reads.
     pub(crate) term: u64,
 }
 
@@ -236,8 +226,7 @@ impl EgressStates {
         all.leader.insert(leader.unwrap_or((term, now))).1
     }
 
-    /// The state for calls about `asked` with `account`; empty if it belongs to another leader or
-    /// object.
+    /// The state for calls about `asked` with `account`; empty if it belongs to another leader or object.
     pub(crate) fn state_for(
         &self,
         whose: StateKey<'_>,
@@ -257,13 +246,11 @@ impl EgressStates {
         })
     }
 
-    /// Changes the state of `key`.
     pub(crate) fn update<T>(&self, key: &ObjectKey, act: impl FnOnce(&mut EgressState) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         act(all.states.entry(key.clone()).or_default())
     }
 
-    /// Removes the state of a deleted StableEgress.
     pub(crate) fn remove(&self, key: &ObjectKey) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.states.remove(key);

@@ -1,8 +1,8 @@
 //! One struct per event, which writes the log line and updates the metric together.
 //!
-//! Every metric of the operator is defined in this module, and no other code updates metrics. The
-//! state of a StableEgress is kept as a snapshot and rendered on each scrape, so that the series of
-//! a deleted node or object disappear, and a standby replica exports none.
+//! Every metric of the operator is defined in this module, and no other code updates metrics. The state of a
+//! StableEgress is kept as a snapshot and rendered on each scrape, so that the series of a deleted node or object
+//! disappear, and a standby replica exports none.
 
 mod gateway;
 mod moves;
@@ -26,7 +26,6 @@ pub use self::provider::{ForecastReported, HcloudOperation, ProviderCall};
 #[derive(Clone, Debug, Default)]
 pub struct EgressMetrics(Arc<Mutex<EgressCounters>>);
 
-/// The recorded values.
 #[derive(Debug, Default)]
 pub struct EgressCounters {
     gateways: BTreeMap<String, gateway::EgressSnapshot>,
@@ -43,7 +42,6 @@ pub trait Occurrence {
 }
 
 impl EgressMetrics {
-    /// Counts and logs an event.
     pub fn emit(&self, occurrence: impl Occurrence) {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -12,8 +12,8 @@ use super::health::{GatewayHealth, gateway_health, is_promotable};
 use super::messages::{add_span, elapsed_between, truncate_micros};
 use crate::egress::{CandidateNode, LabelState, Observed, ProviderTrouble};
 
-/// How long a leader stands down for a newer term: longer than any lease. If it still leads
-/// afterwards, the term is left over from a lease that was deleted.
+/// How long a leader stands down for a newer term: longer than any lease. If it still leads afterwards, the term is
+/// left over from a lease that was deleted.
 const STAND_DOWN_TIME: Duration = Duration::from_secs(60);
 
 /// The input of a decision with what follows directly from it.
@@ -32,7 +32,6 @@ pub(super) struct Assessment<'a> {
 }
 
 impl<'a> Assessment<'a> {
-    /// Assesses `world`.
     pub(super) fn new(world: &'a Observed) -> Self {
         let now = truncate_micros(world.now);
         let labelled = world.nodes.iter().filter(|n| n.labels != LabelState::None);
@@ -75,12 +74,11 @@ impl<'a> Assessment<'a> {
         there.is_some() && cloud.term_failure.as_ref().map(|failed| failed.replaced_term) == there
     }
 
-    /// Whether this leader has reported long enough that it stands down. If the clock was set back
-    /// since, the time it has led decides.
+    /// Whether this leader has reported long enough that it stands down. If the clock was set back since, the time it
+    /// has led decides.
     fn has_stood_down(&self) -> bool {
         if self.term_write_failed() {
-            // A write was attempted, so this leader had stood down before; its conditions have
-            // changed since.
+            // A write was attempted, so this leader had stood down before; its conditions have changed since.
             return true;
         }
         let mut conditions = self.observed.status.conditions.iter();
@@ -118,7 +116,6 @@ impl<'a> Assessment<'a> {
 pub(super) struct ForeignAssignment {
     /// When that was first seen.
     pub(super) since: Timestamp,
-    /// Until when it is left there.
     pub(super) until: Timestamp,
 }
 

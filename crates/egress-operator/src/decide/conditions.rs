@@ -1,5 +1,4 @@
-//! The conditions. The same input gives the same messages: no figure in a message changes with time
-//! alone.
+//! The conditions. The same input gives the same messages: no figure in a message changes with time alone.
 
 use aplomb::Condition;
 use aplomb::conditions::{ConditionStatus, READY};
@@ -14,7 +13,6 @@ use super::messages::{
 use super::status::{can_hold, is_confirmed};
 use crate::egress::{CandidateNode, LabelState, ProviderTrouble};
 
-/// The conditions of `scene`.
 pub(super) fn build_conditions(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Condition> {
     let available = available_condition(scene, status);
     let ready = Condition {
@@ -55,8 +53,7 @@ fn pods_unwatched(scene: &Assessment<'_>) -> Option<Condition> {
 /// Problems with the provider, or missing responses.
 fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
     let cloud = &scene.observed.floating_ip;
-    // Reported until this leader has tried to write its own term: only this condition shows that it
-    // stood down.
+    // Reported until this leader has tried to write its own term: only this condition shows that it stood down.
     if scene.has_newer_term() && !scene.term_write_failed() {
         let message = "a newer leader has acted on the floating IP; standing down, and resuming \
                        after a minute if still leader";
@@ -84,7 +81,6 @@ fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
     }
 }
 
-/// Problems with the address.
 fn address_failure(scene: &Assessment<'_>) -> Option<Condition> {
     let seen = scene.observed.floating_ip.observed.as_ref()?;
     if seen.blocked {
@@ -95,7 +91,6 @@ fn address_failure(scene: &Assessment<'_>) -> Option<Condition> {
     Some(unavailable(reasons::NOT_ALLOWED, refusal))
 }
 
-/// Problems with the nodes.
 fn gateway_failure(scene: &Assessment<'_>) -> Option<Condition> {
     match &scene.election {
         Election::Grace { node, trouble } => {

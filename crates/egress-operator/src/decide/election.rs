@@ -16,35 +16,26 @@ use crate::egress::{ActionState, CandidateNode, LabelState, Observed};
 /// How many refused or locked Assigns to one server lead to another candidate.
 pub(crate) const MAX_REFUSALS: u32 = 3;
 
-/// The outcome of an election.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Election<'a> {
-    /// This node is the gateway.
     Chosen(ElectedNode<'a>),
     /// The gateway has a problem and its grace period is running: nothing is done.
     Grace {
-        /// The gateway.
         node: &'a CandidateNode,
-        /// Its problem.
         trouble: HealthIssue,
     },
     /// The grace period of the gateway has ended, but the limit of moves is reached.
     Capped {
-        /// The gateway.
         node: &'a CandidateNode,
-        /// Its problem.
         trouble: HealthIssue,
         /// When it may be replaced.
         until: Timestamp,
     },
-    /// No node qualifies.
     NoneEligible,
 }
 
-/// The elected node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ElectedNode<'a> {
-    /// The node.
     pub(super) node: &'a CandidateNode,
     /// Why it differs from the previous one, if it does.
     pub(super) cause: Option<MoveCause>,
@@ -54,7 +45,6 @@ pub(super) struct ElectedNode<'a> {
     pub(super) pinned_from: Option<Timestamp>,
 }
 
-/// Elects the gateway.
 pub(super) fn elect<'a>(
     world: &'a Observed,
     now: Timestamp,
@@ -76,8 +66,7 @@ pub(super) fn elect<'a>(
     elect_successor(world, now, standings)
 }
 
-/// The gateway that may stay, if there is one; if several have the labels, the one that holds the
-/// floating IP.
+/// The gateway that may stay, if there is one; if several have the labels, the one that holds the floating IP.
 fn current_gateway<'a>(
     world: &'a Observed,
     standings: &[(&'a CandidateNode, GatewayHealth)],
@@ -151,8 +140,7 @@ fn is_unlocked(world: &Observed, node: &CandidateNode) -> bool {
     is_usable(world, node) && !was_skipped(world, node)
 }
 
-/// Whether the gateway lost the floating IP and cannot get it back, while another node could take
-/// it.
+/// Whether the gateway lost the floating IP and cannot get it back, while another node could take it.
 fn must_give_way(world: &Observed, now: Timestamp, node: &CandidateNode) -> bool {
     let declined = is_refused(world, node) || was_skipped(world, node);
     declined && next_candidate(world, now).is_some_and(|other| is_unlocked(world, other))
@@ -248,7 +236,6 @@ fn failed_gateway<'a, 'b>(
         .map(|(node, standing)| (*node, standing))
 }
 
-/// Why no node has the labels.
 fn absence_cause(world: &Observed) -> MoveCause {
     let Some(name) = world.status.active_node.as_ref() else {
         return MoveCause::Unassigned;
@@ -264,7 +251,6 @@ fn absence_cause(world: &Observed) -> MoveCause {
         .unwrap_or(MoveCause::Unassigned)
 }
 
-/// Whether only the CiliumNode of `node` is left.
 fn is_cilium_only(node: &CandidateNode) -> bool {
     let bare = node.labels == LabelState::None && node.server.is_none() && !node.candidate;
     node.terminating && bare && node.cilium.is_some()
@@ -289,8 +275,7 @@ pub(super) fn dwell_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     Some(add_span(ended, dwell)).filter(|until| *until > now)
 }
 
-/// The earliest time for a move away from a gateway that has a problem but is not dead; `None` if
-/// now.
+/// The earliest time for a move away from a gateway that has a problem but is not dead; `None` if now.
 pub(super) fn cap_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let moves = world.status.recent_moves.iter();
     let mut recent: Vec<Timestamp> = moves
@@ -308,8 +293,7 @@ pub(super) fn drop_expired_moves(moves: &mut Vec<Time>, now: Timestamp) {
     moves.retain(|moment| is_within_window(moment, now));
 }
 
-/// Whether a move was within the last hour. One in the future was timed by a clock that was set
-/// back since.
+/// Whether a move was within the last hour. One in the future was timed by a clock that was set back since.
 fn is_within_window(moment: &Time, now: Timestamp) -> bool {
     moment.0 <= now && add_span(moment.0, CAP_WINDOW) > now
 }

@@ -20,10 +20,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 /// How often the holder is read while an action is stuck.
 const STUCK_READ_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MoveStep {
-    /// Take this step.
     Do(Step),
     /// Something is due after this time.
     Wait(Duration),
@@ -32,7 +30,6 @@ pub(super) enum MoveStep {
 }
 
 impl MoveStep {
-    /// The step to take now.
     pub(super) fn step(self) -> Option<Step> {
         match self {
             Self::Do(step) => Some(step),
@@ -41,7 +38,6 @@ impl MoveStep {
     }
 }
 
-/// What to do next in `scene`.
 pub(super) fn next_step(scene: &Assessment<'_>) -> MoveStep {
     if let Some(next) = finish_assign(scene) {
         return next;
@@ -59,8 +55,8 @@ pub(super) fn next_step(scene: &Assessment<'_>) -> MoveStep {
     }
 }
 
-/// Steps that are due without a move: the routine read, and this leader's term. The read comes
-/// first, so that a refused or hanging write never delays it.
+/// Steps that are due without a move: the routine read, and this leader's term. The read comes first, so that a refused
+/// or hanging write never delays it.
 fn routine_step(scene: &Assessment<'_>) -> MoveStep {
     match (routine_read(scene), term_step(scene)) {
         (MoveStep::Wait(_), claim @ MoveStep::Do(_)) => claim,
@@ -90,8 +86,8 @@ fn finish_assign(scene: &Assessment<'_>) -> Option<MoveStep> {
     }
 }
 
-/// Whether the last call may have had an effect, or its refusal shows that the provider's state has
-/// changed. A successful read clears it.
+/// Whether the last call may have had an effect, or its refusal shows that the provider's state has changed. A
+/// successful read clears it.
 const fn is_ambiguous(scene: &Assessment<'_>) -> bool {
     matches!(
         scene.observed.floating_ip.trouble,
@@ -200,8 +196,8 @@ fn assign_step(scene: &Assessment<'_>, seen: &ObservedFloatingIp, choice: &Elect
     delayed_step(wait.max(move_wait(scene.observed)), step)
 }
 
-/// When the last action failed, and how. An action that reported success but did not move the
-/// floating IP to `server` failed too.
+/// When the last action failed, and how. An action that reported success but did not move the floating IP to `server`
+/// failed too.
 fn last_failure(moving: &MoveInProgress, server: i64) -> Option<(Duration, ProviderTrouble)> {
     let action = moving.action.as_ref()?;
     let trouble = match &action.state {
@@ -255,7 +251,6 @@ fn retry_term(scene: &Assessment<'_>) -> MoveStep {
     delayed_step(due.saturating_sub(scene.observed.uptime), Step::WriteTerm)
 }
 
-/// The routine read that is due.
 fn routine_read(scene: &Assessment<'_>) -> MoveStep {
     let due = next_read_at(scene.observed);
     let wait = due.saturating_sub(scene.observed.uptime);
@@ -274,8 +269,7 @@ fn delayed_step(wait: Duration, step: Step) -> MoveStep {
     MoveStep::Wait(wait)
 }
 
-/// Which labels to remove because several nodes have them: all but one node's, wherever the
-/// floating IP is.
+/// Which labels to remove because several nodes have them: all but one node's, wherever the floating IP is.
 pub(super) fn remove_surplus_labels(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
     let labelled = || scene.gateway_health.iter().map(|(node, _)| *node);
     if labelled().count() < 2 {
@@ -329,7 +323,6 @@ fn add_label(node: &CandidateNode) -> Option<Step> {
 
 /// Refill interval of a rate limit of 3,600 per hour.
 pub(super) const TICK: Duration = Duration::from_secs(1);
-/// The longest wait of a move.
 const MAX_MOVE_WAIT: Duration = Duration::from_secs(5);
 /// How many attempts at a lock are made before they become rarer.
 pub(super) const MAX_FAST_LOCK_RETRIES: u32 = 30;
@@ -381,8 +374,7 @@ pub(super) fn action_wait(world: &Observed, at: Duration, trouble: &ProviderTrou
     (at + retry_delay(world, trouble)).saturating_sub(world.uptime)
 }
 
-/// Pause between two polls of an action. Most actions end in seconds; the others must not use up
-/// the budget.
+/// Pause between two polls of an action. Most actions end in seconds; the others must not use up the budget.
 pub(super) fn poll_interval(polls: u32) -> Duration {
     let millis = match polls {
         0..8 => 500,
@@ -392,8 +384,8 @@ pub(super) fn poll_interval(polls: u32) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Time of the next routine read, in this process's time. Jitter only adds to it: the maximum
-/// number of reads per hour is documented.
+/// Time of the next routine read, in this process's time. Jitter only adds to it: the maximum number of reads per hour
+/// is documented.
 pub(super) fn next_read_at(world: &Observed) -> Duration {
     let cloud = &world.floating_ip;
     let seen = cloud.observed.as_ref().map(|seen| seen.at);
@@ -407,9 +399,9 @@ pub(super) fn next_read_at(world: &Observed) -> Duration {
     due.max(cloud.next_read_at.unwrap_or_default())
 }
 
-/// Time of the next write of this leader's term, in this process's time: at once, one resync after
-/// another call failed, and less and less often while the write itself fails. A read always comes
-/// in between, because a write without a response may have been applied.
+/// Time of the next write of this leader's term, in this process's time: at once, one resync after another call failed,
+/// and less and less often while the write itself fails. A read always comes in between, because a write without a
+/// response may have been applied.
 pub(super) fn next_term_write_at(world: &Observed) -> Duration {
     let cloud = &world.floating_ip;
     // After the read that is due then, with its jitter.

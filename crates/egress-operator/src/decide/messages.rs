@@ -15,7 +15,6 @@ use super::health::{HealthIssue as Wrong, unfit_reason};
 use super::status::can_hold;
 use crate::egress::{CandidateNode, ProviderTrouble};
 
-/// The reason for a problem with the provider.
 pub(super) fn trouble_reason(trouble: &ProviderTrouble) -> &'static str {
     match trouble {
         ProviderTrouble::NoToken(_) => reasons::NO_TOKEN,
@@ -70,7 +69,6 @@ pub(super) fn term_message(trouble: &ProviderTrouble) -> String {
     }
 }
 
-/// The reason for a problem with a gateway.
 pub(super) const fn health_reason(trouble: &Wrong) -> &'static str {
     match trouble.suspicion {
         Suspicion::Unhealthy => reasons::GATEWAY_UNHEALTHY,
@@ -99,7 +97,6 @@ pub(super) fn candidates_message(scene: &Assessment<'_>) -> String {
     told.join(", ")
 }
 
-/// The Events for `scene`.
 pub(super) fn build_notes(
     scene: &Assessment<'_>,
     status: &StableEgressStatus,
@@ -115,7 +112,6 @@ pub(super) fn build_notes(
     notes
 }
 
-/// The Event for a condition that changed.
 fn condition_note(condition: &Condition) -> Option<EventNote> {
     let words = (condition.type_.as_str(), condition.status);
     let passing = [reasons::MOVING, reasons::UNLABELLED, reasons::UNASSIGNED];
@@ -173,8 +169,7 @@ fn overdue_note(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<E
     Some(EventNote::warning(reasons::DEADLINE, "Move", message))
 }
 
-/// Candidates that can never be used as they are. Reported when first seen and again when
-/// redundancy is lost.
+/// Candidates that can never be used as they are. Reported when first seen and again when redundancy is lost.
 fn unusable_notes(scene: &Assessment<'_>, news: bool) -> Vec<EventNote> {
     let told = |node: &CandidateNode| scene.observed.reported_unusable.contains(&node.name);
     let nodes = scene.observed.nodes.iter().filter(|node| node.is_unusable());
@@ -196,7 +191,6 @@ pub(super) fn truncate_micros(moment: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(moment.as_microsecond()).unwrap_or(moment)
 }
 
-/// The moment `span` after `moment`.
 pub(super) fn add_span(moment: Timestamp, span: Duration) -> Timestamp {
     moment.saturating_add(span).unwrap_or(Timestamp::MAX)
 }

@@ -156,7 +156,6 @@ fn current_move(
     }
 }
 
-/// `moving` with the stages completed so far.
 fn record_stages(scene: &Assessment<'_>, node: &CandidateNode, mut moving: MoveStatus, confirmed: bool) -> MoveStatus {
     let accepted = scene.observed.moving.as_ref();
     let accepted = accepted.is_some_and(|m| m.node == node.name && m.action.is_some());
@@ -211,7 +210,6 @@ fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
-/// Minimum wait.
 const MIN_WAIT: Duration = Duration::from_millis(10);
 
 /// How long until the next decision if nothing changes.
@@ -264,8 +262,8 @@ fn next_expiry(scene: &Assessment<'_>) -> Option<Timestamp> {
     ends.into_iter().flatten().filter(|t| *t > scene.now).min()
 }
 
-/// `status` with the rate limit. The figures are those of the last change of level or of the last
-/// change of any other field.
+/// `status` with the rate limit. The figures are those of the last change of level or of the last change of any other
+/// field.
 pub(super) fn record_budget(world: &Observed, mut status: StableEgressStatus) -> StableEgressStatus {
     let Some(seen) = world.floating_ip.budget else {
         return status;

@@ -116,17 +116,17 @@ impl HcloudAccount {
         self.with_state(|state| state.read_interval(every, now))
     }
 
-    /// The earliest time for a routine read, in the time of [`super::HcloudAccounts::uptime`].
-    /// `None` if one may be made now.
+    /// The earliest time for a routine read, in the time of [`super::HcloudAccounts::uptime`]. `None` if one may be
+    /// made now.
     #[must_use]
     pub fn next_read_at(&self) -> Option<Duration> {
         let now = self.now();
         self.with_state(|state| state.next_read_at(now))
     }
 
-    /// How long a throttled move waits before the next attempt: the time until the bucket gains one
-    /// token, plus up to half of it as jitter, because other clients wait for the same token. It
-    /// does not grow: the time to the next token is constant.
+    /// How long a throttled move waits before the next attempt: the time until the bucket gains one token, plus up to
+    /// half of it as jitter, because other clients wait for the same token. It does not grow: the time to the next
+    /// token is constant.
     #[must_use]
     pub fn retry_delay(&self) -> Duration {
         let now = self.now();
@@ -138,12 +138,11 @@ impl HcloudAccount {
         })
     }
 
-    /// Assigns a floating IP to a server. The returned action may still be running. If the floating
-    /// IP is assigned there already, the call succeeds with action id 0.
+    /// Assigns a floating IP to a server. The returned action may still be running. If the floating IP is assigned
+    /// there already, the call succeeds with action id 0.
     ///
     /// # Errors
-    /// After [`ProviderTrouble::Unreachable`] the assignment may have happened: read before
-    /// repeating it.
+    /// After [`ProviderTrouble::Unreachable`] the assignment may have happened: read before repeating it.
     pub async fn assign(
         &self,
         floating_ip: i64,
@@ -185,8 +184,8 @@ impl HcloudAccount {
     /// Reads the state of an action. Once it has ended, cached reads are discarded.
     ///
     /// # Errors
-    /// Why the call failed; [`ProviderTrouble::NotFound`] if the action no longer exists, which
-    /// means that it has ended.
+    /// Why the call failed; [`ProviderTrouble::NotFound`] if the action no longer exists, which means that it has
+    /// ended.
     pub async fn poll_action(
         &self,
         action: i64,
@@ -208,9 +207,8 @@ impl HcloudAccount {
         state
     }
 
-    /// Writes a leader's term to a floating IP and keeps its other labels. The provider replaces
-    /// all labels at once without a precondition: a label that another client adds in between is
-    /// lost.
+    /// Writes a leader's term to a floating IP and keeps its other labels. The provider replaces all labels at once
+    /// without a precondition: a label that another client adds in between is lost.
     ///
     /// # Errors
     /// Why the write failed.
@@ -235,8 +233,7 @@ impl HcloudAccount {
         let write = |client: HcloudClient| async move { client.update_labels(id, &wanted).await };
         let written = self.call(HcloudOperation::Label, terms, write).await?.body;
         if written.labels.get(labels::TERM) != Some(&term.to_string()) {
-            // Accepted but not stored: ignore the rest of the response; the next read is due as
-            // usual.
+            // Accepted but not stored: ignore the rest of the response; the next read is due as usual.
             return Err(ProviderTrouble::Refused("no_effect".to_owned()));
         }
         self.with_state(|state| state.cache.store_one(written, mark));
@@ -294,6 +291,6 @@ fn action_state(action: HcloudAction) -> ActionState {
 
 impl fmt::Debug for HcloudAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Account").field(&self.0.label).finish()
+        f.debug_tuple("HcloudAccount").field(&self.0.label).finish()
     }
 }

@@ -17,15 +17,14 @@ use super::forecast::BudgetSample;
 use crate::egress::{RESERVE, RemainingCalls};
 use crate::telemetry::{ForecastReported, HcloudOperation, ProviderCall};
 
-/// Purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallPurpose {
     /// A move, or a read it needs. It may use the whole budget.
     Move,
     /// A routine read. It never uses the reserve.
     Read,
-    /// A routine read that is let through although only the reserve is left, to learn whether it
-    /// has recovered. It is charged to the reserve.
+    /// A routine read that is let through although only the reserve is left, to learn whether it has recovered. It is
+    /// charged to the reserve.
     Probe,
 }
 
@@ -145,8 +144,8 @@ impl HcloudAccount {
     }
 }
 
-/// An hourly bucket whose last [`RESERVE`] calls are kept for moves. The first response replaces
-/// the assumed burst by the reported one.
+/// An hourly bucket whose last [`RESERVE`] calls are kept for moves. The first response replaces the assumed burst by
+/// the reported one.
 pub(super) fn limit_config() -> LimitConfig {
     let lane = |name: &str, reserve, slots| LimitLaneConfig {
         name: name.to_owned(),

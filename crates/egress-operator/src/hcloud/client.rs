@@ -1,8 +1,7 @@
-//! Typed calls of the provider's API. Each returns the response headers, which carry the rate
-//! limit.
+//! Typed calls of the provider's API. Each returns the response headers, which carry the rate limit.
 //!
-//! One call is one request. This module does not wait, retry or decide; all calls go through
-//! [`super::HcloudAccount`], which owns the rate limiter.
+//! One call is one request. This module does not wait, retry or decide; all calls go through [`super::HcloudAccount`],
+//! which owns the rate limiter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +17,6 @@ use aplomb_http_client::{ApiToken, Transport};
 use super::error::HcloudError;
 use super::model::{AssignRequest, FloatingIp, FloatingIpPage, HcloudAction, LabelsRequest, OneAction, OneFloatingIp};
 
-/// The API of Hetzner Cloud.
 pub const ENDPOINT: &str = "https://api.hetzner.cloud/v1";
 /// Maximum number of floating IPs on a page.
 pub const PER_PAGE: u32 = 50;
@@ -46,15 +44,11 @@ pub struct FloatingIpQuery {
 /// A successful response.
 #[derive(Clone, Debug)]
 pub struct HcloudResponse<T> {
-    /// HTTP status.
     pub status: u16,
-    /// Response headers.
     pub headers: HeaderMap,
-    /// Decoded body.
     pub body: T,
 }
 
-/// Result of a call.
 pub type Result<T> = std::result::Result<HcloudResponse<T>, HcloudError>;
 
 impl HcloudClient {
@@ -95,9 +89,6 @@ impl HcloudClient {
     }
 
     /// One floating IP.
-    ///
-    /// # Errors
-    /// See [`HcloudClient::floating_ips`].
     pub async fn floating_ip(&self, id: i64) -> Result<FloatingIp> {
         let path = format!("/floating_ips/{id}");
         let read: HcloudResponse<OneFloatingIp> = self.send(Method::GET, &path, None::<&()>).await?;
@@ -107,8 +98,7 @@ impl HcloudClient {
     /// Assigns a floating IP to a server. The returned action may still be running.
     ///
     /// # Errors
-    /// See [`HcloudClient::floating_ips`]. Without a response, the assignment may still have
-    /// happened.
+    /// See [`HcloudClient::floating_ips`]. Without a response, the assignment may still have happened.
     pub async fn assign(&self, floating_ip: i64, server: i64) -> Result<HcloudAction> {
         let path = format!("/floating_ips/{floating_ip}/actions/assign");
         let body = AssignRequest { server };
@@ -117,9 +107,6 @@ impl HcloudClient {
     }
 
     /// Reads the state of an action.
-    ///
-    /// # Errors
-    /// See [`HcloudClient::floating_ips`].
     pub async fn action(&self, id: i64) -> Result<HcloudAction> {
         let path = format!("/actions/{id}");
         let read: HcloudResponse<OneAction> = self.send(Method::GET, &path, None::<&()>).await?;
@@ -127,9 +114,6 @@ impl HcloudClient {
     }
 
     /// Replaces all labels of a floating IP.
-    ///
-    /// # Errors
-    /// See [`HcloudClient::floating_ips`].
     pub async fn update_labels(&self, floating_ip: i64, labels: &BTreeMap<String, String>) -> Result<FloatingIp> {
         let path = format!("/floating_ips/{floating_ip}");
         let body = LabelsRequest { labels };
@@ -206,7 +190,7 @@ fn encode_query(text: &str) -> String {
 
 impl std::fmt::Debug for HcloudClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("HcloudClient")
             .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }

@@ -20,10 +20,9 @@ pub(crate) const UNREADABLE: &str = "unreadable";
 /// A failed call. Contains no part of the token.
 #[derive(Clone)]
 pub struct HcloudError {
-    /// Error code to decide on: the provider's own if it sent one, otherwise a code derived from
-    /// the status, or [`NO_ANSWER`] or [`UNREADABLE`].
+    /// Error code to decide on: the provider's own if it sent one, otherwise a code derived from the status, or
+    /// [`NO_ANSWER`] or [`UNREADABLE`].
     pub code: String,
-    /// HTTP status, if there was a response.
     pub status: Option<u16>,
     /// Message for people.
     pub message: String,
@@ -32,7 +31,6 @@ pub struct HcloudError {
 }
 
 impl HcloudError {
-    /// Error for a call without a response.
     pub(super) fn no_answer(token: &ApiToken, cause: &dyn fmt::Display) -> Self {
         Self {
             code: NO_ANSWER.to_owned(),
@@ -42,7 +40,6 @@ impl HcloudError {
         }
     }
 
-    /// Error for a successful response that cannot be decoded.
     pub(super) fn unreadable(
         token: &ApiToken,
         status: StatusCode,
@@ -57,8 +54,8 @@ impl HcloudError {
         }
     }
 
-    /// Error for a failure response. The provider's code takes precedence; the status is used only
-    /// for a response without one, for example from a proxy.
+    /// Error for a failure response. The provider's code takes precedence; the status is used only for a response
+    /// without one, for example from a proxy.
     pub(super) fn from_response(token: &ApiToken, status: StatusCode, headers: HeaderMap, body: &[u8]) -> Self {
         let said = serde_json::from_slice::<HcloudErrorBody>(body).ok();
         let said = said.map(|body| body.error).filter(|said| !said.code.is_empty());
@@ -112,7 +109,7 @@ impl fmt::Display for HcloudError {
 /// Leaves the headers out: a proxy may have put anything there.
 impl fmt::Debug for HcloudError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProviderError")
+        f.debug_struct("HcloudError")
             .field("code", &self.code)
             .field("status", &self.status)
             .field("message", &self.message)

@@ -1,10 +1,9 @@
 //! Estimates what other clients spend of a shared rate limit, and when it will be exhausted. Pure.
 //!
-//! The provider reports the remaining calls in every response. The expected value follows from the
-//! previous one, the refill rate and our own calls; the gap is what others spent. Over a window the
-//! gaps add up to one difference, so rounding errors of single responses cancel out: the error is
-//! one token per window plus the error of the refill rate (see the tests). A full bucket hides
-//! spending below the refill rate, which counts as zero.
+//! The provider reports the remaining calls in every response. The expected value follows from the previous one, the
+//! refill rate and our own calls; the gap is what others spent. Over a window the gaps add up to one difference, so
+//! rounding errors of single responses cancel out: the error is one token per window plus the error of the refill rate
+//! (see the tests). A full bucket hides spending below the refill rate, which counts as zero.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,7 +23,6 @@ const HOUR: f64 = 3600.0;
 pub struct BudgetSample {
     /// When, in this process's time.
     pub at: Duration,
-    /// Size of the bucket.
     pub limit: u32,
     /// Remaining calls, after this one.
     pub remaining: u32,
@@ -34,7 +32,6 @@ pub struct BudgetSample {
     pub own_calls: u32,
 }
 
-/// The estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetForecast {
     /// Refill rate, tokens per second.
@@ -49,14 +46,12 @@ pub struct BudgetForecast {
     pub empty_in: Option<Duration>,
 }
 
-/// The recent samples.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetForecaster {
     samples: VecDeque<BudgetSample>,
 }
 
 impl BudgetForecaster {
-    /// Adds a sample.
     pub fn add_sample(&mut self, sample: BudgetSample) {
         match self.samples.back_mut() {
             // The limit changed: earlier samples cannot be compared.

@@ -1,15 +1,12 @@
-//! The provider's objects, reduced to the fields in use. Unknown fields are ignored, and null
-//! counts as absent.
+//! The provider's objects, reduced to the fields in use. Unknown fields are ignored, and null counts as absent.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A floating IP.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FloatingIp {
-    /// ID.
     pub id: i64,
     /// Its name, unique in the project.
     #[serde(default, deserialize_with = "default_if_null")]
@@ -17,13 +14,10 @@ pub struct FloatingIp {
     /// Its address. For IPv6, the first address of the network.
     #[serde(deserialize_with = "parse_address")]
     pub ip: IpAddr,
-    /// The server it is assigned to.
     #[serde(default)]
     pub server: Option<i64>,
-    /// Whether the provider has blocked it.
     #[serde(default, deserialize_with = "default_if_null")]
     pub blocked: bool,
-    /// Its labels.
     #[serde(default, deserialize_with = "default_if_null")]
     pub labels: BTreeMap<String, String>,
 }
@@ -31,23 +25,17 @@ pub struct FloatingIp {
 /// An asynchronous operation of the provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct HcloudAction {
-    /// ID.
     pub id: i64,
-    /// State of the action.
     #[serde(default)]
     pub status: HcloudActionStatus,
-    /// Error of a failed action.
     #[serde(default)]
     pub error: Option<HcloudActionError>,
 }
 
-/// State of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HcloudActionStatus {
-    /// Completed.
     Success,
-    /// Failed.
     Error,
     /// Running, or in a state this client does not recognize.
     #[default]
@@ -55,7 +43,6 @@ pub enum HcloudActionStatus {
     Running,
 }
 
-/// Error of a failed action.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct HcloudActionError {
     /// Machine-readable code.
@@ -66,7 +53,6 @@ pub struct HcloudActionError {
 /// One page of floating IPs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FloatingIpPage {
-    /// Floating IPs on this page.
     pub floating_ips: Vec<FloatingIp>,
     #[serde(default)]
     meta: Meta,
@@ -92,19 +78,16 @@ struct Pagination {
     next_page: Option<u32>,
 }
 
-/// A body with one floating IP.
 #[derive(Debug, Deserialize)]
 pub(super) struct OneFloatingIp {
     pub(super) floating_ip: FloatingIp,
 }
 
-/// A body with one action.
 #[derive(Debug, Deserialize)]
 pub(super) struct OneAction {
     pub(super) action: HcloudAction,
 }
 
-/// The body of an error response.
 #[derive(Debug, Deserialize)]
 pub(super) struct HcloudErrorBody {
     pub(super) error: HcloudErrorDetail,

@@ -1,9 +1,8 @@
-//! The controller that probes nodes on every replica, leader or not, and maintains the replica's
-//! Lease.
+//! The controller that probes nodes on every replica, leader or not, and maintains the replica's Lease.
 //!
-//! The leader's decisions use the same probes: both share a [`NodeProber`], so one process probes a
-//! node once per interval. The controller writes its own Lease, deletes Leases of replicas that
-//! have not reported for an hour, and writes nothing else.
+//! The leader's decisions use the same probes: both share a [`NodeProber`], so one process probes a node once per
+//! interval. The controller writes its own Lease, deletes Leases of replicas that have not reported for an hour, and
+//! writes nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,13 +36,9 @@ pub type ProbeTargetsFn =
 pub struct PeerReporter {
     /// This replica, as on its leader-election lease.
     pub identity: String,
-    /// The operator's namespace.
     pub namespace: String,
-    /// The prober of this process.
     pub prober: NodeProber,
-    /// Wall time.
     pub clock: Clock,
-    /// Nodes to probe.
     pub targets: ProbeTargetsFn,
     state: Arc<Mutex<Book>>,
 }
@@ -61,7 +56,6 @@ struct Found {
 }
 
 impl PeerReporter {
-    /// Dependencies of the controller.
     #[must_use]
     pub fn new(identity: &str, namespace: &str, prober: NodeProber, clock: Clock, targets: ProbeTargetsFn) -> Self {
         Self {
@@ -99,8 +93,8 @@ impl Book {
         let reachable = self.reachable();
         let pace = interval.max(RENEW_INTERVAL);
         let said = self.last_report.as_ref().is_some_and(|(at, said)| {
-            // Reconciles are about one interval apart: one that runs slightly early must not leave
-            // the report to the next.
+            // Reconciles are about one interval apart: one that runs slightly early must not leave the report to the
+            // next.
             *said == reachable && now.duration_since(*at) < pace - pace / 10
         });
         (!said).then_some(reachable)
@@ -221,7 +215,7 @@ async fn delete_lease(cx: &Context<StableEgress>, key: &ObjectKey) -> Result<()>
 
 impl fmt::Debug for PeerReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("PeerReporter")
             .field("identity", &self.identity)
             .field("namespace", &self.namespace)
             .finish_non_exhaustive()

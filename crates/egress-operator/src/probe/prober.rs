@@ -1,8 +1,8 @@
 //! Schedules probes, and counts consecutive failures.
 //!
-//! A node is probed once per interval and StableEgress, however often callers ask: a burst of
-//! events cannot turn one failure into three. Callers that arrive during a probe wait for it
-//! together. No task is started: the waiting callers drive the probes.
+//! A node is probed once per interval and StableEgress, however often callers ask: a burst of events cannot turn one
+//! failure into three. Callers that arrive during a probe wait for it together. No task is started: the waiting callers
+//! drive the probes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,14 +24,12 @@ const RETAINED_INTERVALS: u32 = 10;
 type Dial = Shared<BoxFuture<'static, ()>>;
 type Hook = dyn Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync;
 
-/// Result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeOutcome {
     /// Consecutive failures including this one; 0 if it succeeded.
     pub failures: u32,
     /// The previous value; `None` for the first probe.
     pub before: Option<u32>,
-    /// Why it failed.
     pub reason: Option<String>,
 }
 
@@ -49,7 +47,6 @@ struct Records {
     by_key: BTreeMap<ObjectKey, BTreeMap<String, Record>>,
 }
 
-/// State of one node.
 struct Record {
     /// Number of the latest probe: results of older ones are ignored.
     number: u64,
@@ -61,7 +58,6 @@ struct Record {
 }
 
 impl NodeProber {
-    /// Uses `probe` for probes.
     pub fn new(probe: Arc<dyn NodeProbe>) -> Self {
         Self {
             probe,
@@ -77,8 +73,8 @@ impl NodeProber {
         self
     }
 
-    /// Probes those of `nodes` that are due, in parallel, and returns the consecutive failures of
-    /// each. Takes no longer than the timeout.
+    /// Probes those of `nodes` that are due, in parallel, and returns the consecutive failures of each. Takes no longer
+    /// than the timeout.
     pub async fn probe_due(
         &self,
         key: &ObjectKey,
@@ -127,7 +123,6 @@ impl NodeProber {
             .min()
     }
 
-    /// Removes the nodes of `key`.
     pub fn remove(&self, key: &ObjectKey) {
         self.lock_records().by_key.remove(key);
     }
@@ -229,7 +224,7 @@ fn probe_interval(settings: &egress::ProbeSpec) -> Duration {
 
 impl fmt::Debug for NodeProber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prober").finish_non_exhaustive()
+        f.debug_struct("NodeProber").finish_non_exhaustive()
     }
 }
 

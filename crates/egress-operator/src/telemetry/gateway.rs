@@ -128,12 +128,9 @@ fn node_samples(seen: &EgressSnapshot, read: fn(&NodePicture) -> Option<bool>) -
         .collect()
 }
 
-/// A decision was made for a StableEgress.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayDecided<'a> {
-    /// Input of the decision.
     pub world: &'a Observed,
-    /// The decision.
     pub plan: &'a Plan,
 }
 
@@ -157,10 +154,8 @@ impl Occurrence for GatewayDecided<'_> {
     }
 }
 
-/// A StableEgress was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayRemoved<'a> {
-    /// Its name.
     pub name: &'a str,
 }
 
