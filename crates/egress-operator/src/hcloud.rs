@@ -15,12 +15,13 @@ mod refresh;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::ratelimit::LimiterRegistry;
 use aplomb::{Clock, ObjectKey, Telemetry};
 use aplomb_http_client::{ApiToken, Transport};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::telemetry::EgressMetrics;
@@ -97,8 +98,8 @@ impl HcloudAccounts {
         self.0.started.elapsed()
     }
 
-    fn accounts(&self) -> std::sync::MutexGuard<'_, BTreeMap<[u8; 32], HcloudAccount>> {
-        self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn accounts(&self) -> parking_lot::MutexGuard<'_, BTreeMap<[u8; 32], HcloudAccount>> {
+        self.0.accounts.lock()
     }
 }
 

@@ -5,10 +5,11 @@
 //! again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use aplomb::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use parking_lot::RwLock;
 
 use crate::views::{LabelMap, NodeView};
 
@@ -61,15 +62,14 @@ pub(crate) struct NodeFilters(Arc<RwLock<BTreeMap<ObjectKey, NodeFilter>>>);
 
 impl NodeFilters {
     pub(crate) fn set(&self, key: &ObjectKey, interest: NodeFilter) {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.write();
         if all.get(key) != Some(&interest) {
             all.insert(key.clone(), interest);
         }
     }
 
     pub(crate) fn remove(&self, key: &ObjectKey) {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        all.remove(key);
+        self.0.write().remove(key);
     }
 
     /// Whether a change of a node is noise for all StableEgress objects.
@@ -101,7 +101,7 @@ impl NodeFilters {
     }
 
     fn with_filters<T>(&self, act: impl FnOnce(&BTreeMap<ObjectKey, NodeFilter>) -> T) -> T {
-        act(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        act(&self.0.read())
     }
 }
 

@@ -2,11 +2,12 @@
 //! leader starts without it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, StableEgressStatus};
+use parking_lot::Mutex;
 
 use crate::decide::MAX_REFUSALS;
 use crate::egress::{ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble};
@@ -221,7 +222,7 @@ pub(crate) struct StateKey<'a> {
 impl EgressStates {
     /// When this process became leader `term`. Another leader may have changed what it read before.
     pub(crate) fn leader_since(&self, term: u64, now: Duration) -> Duration {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let leader = all.leader.filter(|(known, _)| *known == term);
         all.leader.insert(leader.unwrap_or((term, now))).1
     }
@@ -247,13 +248,11 @@ impl EgressStates {
     }
 
     pub(crate) fn update<T>(&self, key: &ObjectKey, act: impl FnOnce(&mut EgressState) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(all.states.entry(key.clone()).or_default())
+        act(self.0.lock().states.entry(key.clone()).or_default())
     }
 
     pub(crate) fn remove(&self, key: &ObjectKey) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.states.remove(key);
+        self.0.lock().states.remove(key);
     }
 }
 

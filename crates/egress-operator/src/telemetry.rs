@@ -10,9 +10,10 @@ mod provider;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aplomb::fence::Fence;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -43,13 +44,12 @@ pub trait Occurrence {
 
 impl EgressMetrics {
     pub fn emit(&self, occurrence: impl Occurrence) {
-        occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        occurrence.emit(&mut self.0.lock());
     }
 
     /// Exports current state only while `fence` is open, since otherwise another replica does.
     pub fn set_fence(&self, fence: &Fence) {
-        let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ledger.fence.get_or_insert_with(|| fence.clone());
+        self.0.lock().fence.get_or_insert_with(|| fence.clone());
     }
 
     /// Registers every metric under its public name.
@@ -60,7 +60,7 @@ impl EgressMetrics {
 
 impl Collector for EgressMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ledger = self.0.lock();
         let leads = ledger.fence.as_ref().is_none_or(Fence::is_open);
         if leads {
             gateway::encode(&ledger.gateways, &mut encoder)?;

@@ -120,7 +120,7 @@ pub(super) struct ForeignAssignment {
 }
 
 /// Whether the floating IP was moved to a server outside the candidates.
-pub(super) fn foreign_assignment(world: &Observed, now: Timestamp) -> Option<ForeignAssignment> {
+fn foreign_assignment(world: &Observed, now: Timestamp) -> Option<ForeignAssignment> {
     let seen = world.floating_ip.observed.as_ref()?;
     let server = seen.server?;
     // The spec refers to another floating IP than before, so this one was not moved.

@@ -276,7 +276,7 @@ pub(super) fn dwell_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// The earliest time for a move away from a gateway that has a problem but is not dead; `None` if now.
-pub(super) fn cap_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
+fn cap_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let moves = world.status.recent_moves.iter();
     let mut recent: Vec<Timestamp> = moves
         .filter(|moment| is_within_window(moment, now))

@@ -270,7 +270,7 @@ fn delayed_step(wait: Duration, step: Step) -> MoveStep {
 }
 
 /// Which labels to remove because several nodes have them: all but one node's, wherever the floating IP is.
-pub(super) fn remove_surplus_labels(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
+fn remove_surplus_labels(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
     let labelled = || scene.gateway_health.iter().map(|(node, _)| *node);
     if labelled().count() < 2 {
         return None;
@@ -322,7 +322,7 @@ fn add_label(node: &CandidateNode) -> Option<Step> {
 }
 
 /// Refill interval of a rate limit of 3,600 per hour.
-pub(super) const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
 const MAX_MOVE_WAIT: Duration = Duration::from_secs(5);
 /// How many attempts at a lock are made before they become rarer.
 pub(super) const MAX_FAST_LOCK_RETRIES: u32 = 30;
@@ -361,7 +361,7 @@ fn retry_delay(world: &Observed, trouble: &ProviderTrouble) -> Duration {
 }
 
 /// How long a move must wait before its next call.
-pub(super) fn move_wait(world: &Observed) -> Duration {
+fn move_wait(world: &Observed) -> Duration {
     let cloud = &world.floating_ip;
     let (Some(trouble), Some(at)) = (&cloud.trouble, cloud.trouble_at) else {
         return Duration::ZERO;
@@ -370,12 +370,12 @@ pub(super) fn move_wait(world: &Observed) -> Duration {
 }
 
 /// How long a move must wait after an action that failed at `at`.
-pub(super) fn action_wait(world: &Observed, at: Duration, trouble: &ProviderTrouble) -> Duration {
+fn action_wait(world: &Observed, at: Duration, trouble: &ProviderTrouble) -> Duration {
     (at + retry_delay(world, trouble)).saturating_sub(world.uptime)
 }
 
 /// Pause between two polls of an action. Most actions end in seconds; the others must not use up the budget.
-pub(super) fn poll_interval(polls: u32) -> Duration {
+fn poll_interval(polls: u32) -> Duration {
     let millis = match polls {
         0..8 => 500,
         8..16 => 1_000,
@@ -402,7 +402,7 @@ pub(super) fn next_read_at(world: &Observed) -> Duration {
 /// Time of the next write of this leader's term, in this process's time: at once, one resync after another call failed,
 /// and less and less often while the write itself fails. A read always comes in between, because a write without a
 /// response may have been applied.
-pub(super) fn next_term_write_at(world: &Observed) -> Duration {
+fn next_term_write_at(world: &Observed) -> Duration {
     let cloud = &world.floating_ip;
     // After the read that is due then, with its jitter.
     let answered = cloud.trouble_at.map(|at| at + cloud.resync + cloud.resync / 8);

@@ -1,7 +1,7 @@
 //! One token: its rate limiter, the cache of what was read with it, and its calls.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::fence::Fence;
@@ -9,6 +9,7 @@ use aplomb::ratelimit::RateLimiter;
 use aplomb::{Clock, ObjectKey, SingleFlight};
 use aplomb_api::egress::{FloatingIpRef, labels};
 use aplomb_http_client::ApiToken;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::HcloudSettings;
@@ -255,7 +256,7 @@ impl HcloudAccount {
     }
 
     pub(super) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        act(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.state.lock())
     }
 }
 

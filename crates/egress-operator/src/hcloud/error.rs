@@ -15,7 +15,7 @@ const MAX_MESSAGE: usize = 300;
 /// No response: network error, timeout, or a lost reply.
 pub(crate) const NO_ANSWER: &str = "no_answer";
 /// A successful response that cannot be decoded.
-pub(crate) const UNREADABLE: &str = "unreadable";
+const UNREADABLE: &str = "unreadable";
 
 /// A failed call. Contains no part of the token.
 #[derive(Clone)]

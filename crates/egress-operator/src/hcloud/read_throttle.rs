@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::egress::RemainingCalls;
 
 /// Time between two reads while only the reserve is left.
-pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(900);
+const PROBE_INTERVAL: Duration = Duration::from_secs(900);
 /// Minimum number of resyncs between two reads in that state.
 const PROBE_RESYNCS: u32 = 4;
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Action, Cache, Clock, Context, Controller, ErrorClass, ObjectKey, Predicate, Result, Scope, View};
@@ -15,6 +15,7 @@ use aplomb_api::StableEgress;
 use aplomb_api::egress::HealthSignal;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::{ProbedNode, REPORT_LABEL, ReachabilityReport, lease_name};
@@ -69,7 +70,7 @@ impl PeerReporter {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, Book> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::egress;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, join_all};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::NodeProbe;
@@ -213,7 +214,7 @@ impl NodeProber {
     }
 
     fn lock_records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 }
 
