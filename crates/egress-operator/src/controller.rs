@@ -39,47 +39,47 @@ const OWN_CONDITIONS: [&str; 6] = [
     conditions::FENCED,
 ];
 
-pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
-    let farewell = office.clone();
-    let run = office.clone();
+pub(crate) fn controller(context: &EgressContext) -> Controller<StableEgress> {
+    let farewell = context.clone();
+    let run = context.clone();
     let controller = Controller::new(NAME, move |egress, cx| {
-        let office = run.clone();
+        let context = run.clone();
         async move {
-            let ended = reconcile(&egress, &cx, &office).await;
+            let ended = reconcile(&egress, &cx, &context).await;
             let key = View::meta(&*egress).key();
             if cx.cache::<StableEgress>()?.get(&key).is_none() {
                 // The object was deleted during this reconcile, which has stored state for it again.
-                office.on_deleted(&key);
+                context.on_deleted(&key);
             }
             ended
         }
     });
-    let controller = watch_nodes(controller, office);
-    let controller = watch_prepared_pods(controller, office);
+    let controller = watch_nodes(controller, context);
+    let controller = watch_prepared_pods(controller, context);
     controller
         .watches::<TokenSecretView>(
-            namespace_scope(Some(&office.namespace)),
+            namespace_scope(Some(&context.namespace)),
             Predicate::unless_same(TokenSecretView::same_data),
             |secret, all| keys_by_secret(all, secret.meta().name),
         )
         .watches_optional::<Lease>(
-            peer_reports::lease_scope(&office.namespace),
+            peer_reports::lease_scope(&context.namespace),
             Predicate::changed_by(|lease: &Lease| lease.metadata.annotations.clone()),
             |_, all| matching_keys(all, |egress| egress.spec.health.signal == HealthSignal::Probe),
         )
-        .triggered_by(&office.trigger, "probe")
+        .triggered_by(&context.trigger, "probe")
         .on_deleted(move |key| farewell.on_deleted(key))
         .deadline(PASS_TIMEOUT)
 }
 
 /// The controller that probes nodes, on every replica.
-pub(crate) fn probe_controller(office: &EgressContext) -> Controller<StableEgress> {
-    let concerned = office.filters.clone();
+pub(crate) fn probe_controller(context: &EgressContext) -> Controller<StableEgress> {
+    let concerned = context.filters.clone();
     let shared = peer_reports::PeerReporter::new(
-        &office.identity,
-        &office.namespace,
-        office.prober.clone(),
-        office.clock.clone(),
+        &context.identity,
+        &context.namespace,
+        context.prober.clone(),
+        context.clock.clone(),
         Arc::new(probe_targets),
     );
     peer_reports::controller(shared).watches::<NodeView>(
@@ -99,8 +99,8 @@ fn probe_targets(egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Ve
     Ok(alive.map(|node| (node.name().to_owned(), node.addresses())).collect())
 }
 
-fn watch_nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
-    let (noise, concerned) = (office.filters.clone(), office.filters.clone());
+fn watch_nodes(controller: Controller<StableEgress>, context: &EgressContext) -> Controller<StableEgress> {
+    let (noise, concerned) = (context.filters.clone(), context.filters.clone());
     controller
         .watches::<NodeView>(
             Scope::default(),
@@ -114,10 +114,10 @@ fn watch_nodes(controller: Controller<StableEgress>, office: &EgressContext) -> 
         )
 }
 
-fn watch_prepared_pods(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
-    let own = office.namespace.clone();
+fn watch_prepared_pods(controller: Controller<StableEgress>, context: &EgressContext) -> Controller<StableEgress> {
+    let own = context.namespace.clone();
     controller.watches_optional::<PodView>(
-        namespace_scope(office.pods.as_deref()),
+        namespace_scope(context.pods.as_deref()),
         Predicate::changed_by(|pod: &PodView| (pod.metadata.labels.clone(), pod.ready_on().map(str::to_owned))),
         move |pod, all| keys_by_pod(all, pod, &own),
     )
@@ -168,18 +168,18 @@ fn keys_by_pod(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> V
 }
 
 /// Observes, decides and takes one step, until there is none to take.
-async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, office: &EgressContext) -> Result<Action> {
+async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, context: &EgressContext) -> Result<Action> {
     let key = View::meta(&**egress).key();
     let pods = cx.cache::<PodView>()?.freshness().synced;
-    if egress.spec.prepared.is_some() && !pods && office.uptime() < POD_SYNC_TIMEOUT {
+    if egress.spec.prepared.is_some() && !pods && context.uptime() < POD_SYNC_TIMEOUT {
         // Without pods, no node would count as prepared.
         return Ok(Action::RequeueAfter(Duration::from_secs(1)));
     }
-    let account = office.account(egress, cx.cache::<TokenSecretView>()?);
+    let account = context.account(egress, cx.cache::<TokenSecretView>()?);
     let observer = Observer {
         egress,
         cx,
-        context: office,
+        context,
         key: &key,
         account: account.as_ref().ok(),
     };
@@ -188,7 +188,7 @@ async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, offic
         let world = observer.observe()?;
         let plan = decide(&world);
         record_plan(cx, &plan, &mut told);
-        office.record_decision(&key, &world, &plan, cx.fence());
+        context.record_decision(&key, &world, &plan, cx.fence());
         let Some(step) = &plan.step else {
             return Ok(Action::RequeueAfter(plan.requeue_after));
         };
@@ -201,7 +201,7 @@ async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, offic
         }
         let act = Act {
             cx,
-            context: office,
+            context,
             key: &key,
             observed: &world,
             account: account.as_ref().map_err(Clone::clone),

@@ -73,7 +73,7 @@ impl HcloudAccounts {
     #[must_use]
     pub fn account_for(&self, who: &ObjectKey, token: &ApiToken, label: &str) -> HcloudAccount {
         let digest = token.digest();
-        let mut accounts = self.accounts();
+        let mut accounts = self.0.accounts.lock();
         // Drop accounts without users: their token was replaced.
         accounts.retain(|other, account| {
             *other == digest || {
@@ -87,7 +87,7 @@ impl HcloudAccounts {
 
     /// `who` stops using all accounts.
     pub fn remove(&self, who: &ObjectKey) {
-        for account in self.accounts().values() {
+        for account in self.0.accounts.lock().values() {
             account.remove(who);
         }
     }
@@ -97,15 +97,11 @@ impl HcloudAccounts {
     pub fn uptime(&self) -> Duration {
         self.0.started.elapsed()
     }
-
-    fn accounts(&self) -> parking_lot::MutexGuard<'_, BTreeMap<[u8; 32], HcloudAccount>> {
-        self.0.accounts.lock()
-    }
 }
 
 impl fmt::Debug for HcloudAccounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.accounts().values()).finish()
+        f.debug_list().entries(self.0.accounts.lock().values()).finish()
     }
 }
 

@@ -106,7 +106,7 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
     });
     let poke = Trigger::default();
     let prober = new_prober(parts.probe, parts.egress.clone(), poke.clone());
-    let office = EgressContext {
+    let context = EgressContext {
         accounts: clouds,
         prober,
         trigger: poke,
@@ -133,8 +133,8 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
         set.tasks = parts.tasks;
     });
     engine
-        .controller(controller::controller(&office))
-        .controller(controller::probe_controller(&office))
+        .controller(controller::controller(&context))
+        .controller(controller::probe_controller(&context))
 }
 
 /// A prober that counts results and triggers the objects for which a result changed.

@@ -15,7 +15,7 @@ use aplomb_api::StableEgress;
 use aplomb_api::egress::HealthSignal;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{ProbedNode, REPORT_LABEL, ReachabilityReport, lease_name};
@@ -67,10 +67,6 @@ impl PeerReporter {
             targets,
             state: Arc::default(),
         }
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, Book> {
-        self.state.lock()
     }
 }
 
@@ -139,12 +135,12 @@ impl PeerReporter {
                 interval: health.probe.interval.0,
                 reachable: answered.map(|(node, _)| node).collect(),
             };
-            self.lock_state().found.insert(key.clone(), found);
+            self.state.lock().found.insert(key.clone(), found);
         } else {
-            self.lock_state().found.remove(&key);
+            self.state.lock().found.remove(&key);
         }
         let alive = cx.cache::<StableEgress>()?;
-        self.lock_state().found.retain(|key, _| alive.get(key).is_some());
+        self.state.lock().found.retain(|key, _| alive.get(key).is_some());
         // Probes continue even if reports cannot be published.
         if let Err(error) = self.publish_if_changed(cx, began).await {
             tracing::warn!(%error, "Failed to publish reachability report");
@@ -160,14 +156,14 @@ impl PeerReporter {
 
     async fn publish_if_changed(&self, cx: &Context<StableEgress>, began: Instant) -> Result<()> {
         let leases = cx.cache::<Lease>()?;
-        let Some(interval) = self.lock_state().min_interval() else {
+        let Some(interval) = self.state.lock().min_interval() else {
             return self.delete_report(cx, leases).await;
         };
-        let news = self.lock_state().pending_report(interval, began);
+        let news = self.state.lock().pending_report(interval, began);
         if let Some(reachable) = news {
             let report = ReachabilityReport::new(&self.identity, self.clock.now(), interval, reachable.clone());
             self.apply_report(cx, &report).await?;
-            self.lock_state().last_report = Some((began, reachable));
+            self.state.lock().last_report = Some((began, reachable));
         }
         self.delete_expired(cx, leases).await
     }
@@ -184,7 +180,7 @@ impl PeerReporter {
     /// Deletes this replica's report, since nothing is probed any more.
     async fn delete_report(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
         let own = ObjectKey::new(Some(&self.namespace), &lease_name(&self.identity));
-        self.lock_state().last_report = None;
+        self.state.lock().last_report = None;
         if leases.get(&own).is_some() {
             delete_lease(cx, &own).await?;
         }

@@ -14,7 +14,7 @@ use aplomb::ObjectKey;
 use aplomb_api::egress;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, join_all};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::NodeProbe;
@@ -88,7 +88,7 @@ impl NodeProber {
             .filter_map(|(node, addresses)| self.join_probe(key, node, addresses, settings, now))
             .collect();
         join_all(dials).await;
-        let mut records = self.lock_records();
+        let mut records = self.records.lock();
         let Some(known) = records.by_key.get_mut(key) else {
             return BTreeMap::new();
         };
@@ -106,7 +106,7 @@ impl NodeProber {
     /// Consecutive failures of the nodes of `key` that were probed.
     #[must_use]
     pub fn failures(&self, key: &ObjectKey) -> BTreeMap<String, u32> {
-        let records = self.lock_records();
+        let records = self.records.lock();
         let known = records.by_key.get(key).into_iter().flatten();
         known
             .filter_map(|(node, record)| Some((node.clone(), record.failures?)))
@@ -116,7 +116,7 @@ impl NodeProber {
     /// How long until one of the nodes of `key` is due; `None` if the last round had none.
     #[must_use]
     pub fn next_due(&self, key: &ObjectKey, settings: &egress::ProbeSpec, now: Instant) -> Option<Duration> {
-        let records = self.lock_records();
+        let records = self.records.lock();
         let known = records.by_key.get(key)?.values();
         known
             .filter(|record| record.in_last_round)
@@ -125,7 +125,7 @@ impl NodeProber {
     }
 
     pub fn remove(&self, key: &ObjectKey) {
-        self.lock_records().by_key.remove(key);
+        self.records.lock().by_key.remove(key);
     }
 
     /// The probe of `node` to wait for, if one is due or in flight.
@@ -137,7 +137,7 @@ impl NodeProber {
         settings: &egress::ProbeSpec,
         now: Instant,
     ) -> Option<Dial> {
-        let mut records = self.lock_records();
+        let mut records = self.records.lock();
         let known = records.by_key.get(key).and_then(|nodes| nodes.get(node));
         if let Some(record) = known
             && now.duration_since(record.began) < probe_interval(settings)
@@ -182,7 +182,7 @@ impl NodeProber {
 
     fn record_result(&self, key: &ObjectKey, node: &str, number: u64, answer: Result<(), String>) {
         let outcome = {
-            let mut records = self.lock_records();
+            let mut records = self.records.lock();
             let known = records.by_key.get_mut(key).and_then(|all| all.get_mut(node));
             let Some(record) = known.filter(|record| record.number == number) else {
                 return;
@@ -211,10 +211,6 @@ impl NodeProber {
         if let Some(hook) = &self.hook {
             hook(key, node, &outcome);
         }
-    }
-
-    fn lock_records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock()
     }
 }
 

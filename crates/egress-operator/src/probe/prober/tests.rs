@@ -144,7 +144,7 @@ async fn an_unused_node_is_removed_in_time() {
         advance(Duration::from_secs(5)).await;
         probe_round(&prober, [2]).await;
     }
-    assert_eq!(prober.lock_records().by_key[&key()].len(), 1);
+    assert_eq!(prober.records.lock().by_key[&key()].len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
