@@ -65,12 +65,12 @@ fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
         scene.is_stale().then_some(condition)
     };
     match cloud.trouble.as_ref() {
-        Some(trouble @ (ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::NotFound)) => {
-            Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble)))
-        }
-        Some(trouble @ ProviderTrouble::Unreachable(_)) => {
-            Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble)))
-        }
+        Some(
+            trouble @ (ProviderTrouble::NoToken(_)
+            | ProviderTrouble::Unauthorized
+            | ProviderTrouble::NotFound
+            | ProviderTrouble::Unreachable(_)),
+        ) => Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble))),
         Some(ProviderTrouble::Throttled) => {
             let message = "the provider's rate limit is exhausted; the holder of the floating IP \
                            was not read for too long";
@@ -92,25 +92,23 @@ fn address_failure(scene: &Assessment<'_>) -> Option<Condition> {
 }
 
 fn gateway_failure(scene: &Assessment<'_>) -> Option<Condition> {
-    match &scene.election {
+    let (node, trouble, then) = match &scene.election {
         Election::Grace { node, trouble } => {
             let then = format!("it is replaced if this lasts until {}", trouble.ends);
-            Some(unavailable(
-                health_reason(trouble),
-                health_message(node, trouble, &then),
-            ))
+            (node, trouble, then)
         }
         Election::Capped { node, trouble, until } => {
             let most = scene.observed.spec.max_moves_per_hour;
             let then = format!("maxMovesPerHour ({most}) reached, so it stays until {until}");
-            Some(unavailable(
-                health_reason(trouble),
-                health_message(node, trouble, &then),
-            ))
+            (node, trouble, then)
         }
-        Election::NoneEligible => no_eligible_node(scene),
-        Election::Chosen(_) => None,
-    }
+        Election::NoneEligible => return no_eligible_node(scene),
+        Election::Chosen(_) => return None,
+    };
+    Some(unavailable(
+        health_reason(trouble),
+        health_message(node, trouble, &then),
+    ))
 }
 
 /// No node can be elected. A gateway that is only cordoned still carries traffic.

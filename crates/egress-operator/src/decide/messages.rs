@@ -113,30 +113,16 @@ pub(super) fn build_notes(
 }
 
 fn condition_note(condition: &Condition) -> Option<EventNote> {
-    let words = (condition.type_.as_str(), condition.status);
-    let passing = [reasons::MOVING, reasons::UNLABELLED, reasons::UNASSIGNED];
-    let passing = passing.contains(&condition.reason.as_str());
-    match words {
-        (kinds::AVAILABLE, ConditionStatus::False) if !passing => Some(EventNote::warning(
-            &condition.reason,
-            "Watch",
-            condition.message.clone(),
-        )),
-        (kinds::REDUNDANT, ConditionStatus::False) => Some(EventNote::warning(
-            &condition.reason,
-            "Watch",
-            condition.message.clone(),
-        )),
-        (kinds::FENCED, ConditionStatus::False) => Some(EventNote::warning(
-            &condition.reason,
-            "Claim",
-            condition.message.clone(),
-        )),
-        (kinds::HELD, ConditionStatus::True) => {
-            Some(EventNote::normal(reasons::HELD, "Hold", condition.message.clone()))
-        }
-        _ => None,
-    }
+    let passing = [reasons::MOVING, reasons::UNLABELLED, reasons::UNASSIGNED].contains(&condition.reason.as_str());
+    let message = condition.message.clone();
+    let action = match (condition.type_.as_str(), condition.status) {
+        (kinds::AVAILABLE, ConditionStatus::False) if !passing => "Watch",
+        (kinds::REDUNDANT, ConditionStatus::False) => "Watch",
+        (kinds::FENCED, ConditionStatus::False) => "Claim",
+        (kinds::HELD, ConditionStatus::True) => return Some(EventNote::normal(reasons::HELD, "Hold", message)),
+        _ => return None,
+    };
+    Some(EventNote::warning(&condition.reason, action, message))
 }
 
 fn move_note(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventNote> {
@@ -155,15 +141,14 @@ fn move_message(ip: &str, moved: &MoveStatus) -> String {
     format!("{ip} moved from {from} to {to} ({cause}) in {took}")
 }
 
-fn overdue_note(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventNote> {
-    let is_late = |status: &StableEgressStatus, late: &MoveStatus| {
-        let moves = [status.moving.as_ref(), status.last_move.as_ref()];
-        let mut moves = moves.into_iter().flatten();
-        moves.any(|m| m.overdue && m.decided == late.decided)
-    };
+fn overdue_moves(status: &StableEgressStatus) -> impl Iterator<Item = &MoveStatus> {
     let moves = [status.moving.as_ref(), status.last_move.as_ref()];
-    let mut moves = moves.into_iter().flatten();
-    let late = moves.find(|m| m.overdue && !is_late(&scene.observed.status, m))?;
+    moves.into_iter().flatten().filter(|it| it.overdue)
+}
+
+fn overdue_note(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventNote> {
+    let known = |late: &MoveStatus| overdue_moves(&scene.observed.status).any(|it| it.decided == late.decided);
+    let late = overdue_moves(status).find(|late| !known(late))?;
     let limit = scene.observed.spec.move_deadline;
     let message = format!("move to {} exceeds spec.moveDeadline ({limit})", late.to);
     Some(EventNote::warning(reasons::DEADLINE, "Move", message))

@@ -21,7 +21,7 @@ const UNREADABLE: &str = "unreadable";
 #[derive(Clone)]
 pub struct HcloudError {
     /// Error code to decide on: the provider's own if it sent one, otherwise a code derived from the status, or
-    /// [`NO_ANSWER`] or [`UNREADABLE`].
+    /// `no_answer` or `unreadable`.
     pub code: String,
     pub status: Option<u16>,
     /// Message for people.
