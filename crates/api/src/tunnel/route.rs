@@ -120,8 +120,7 @@ pub enum HttpMethod {
     Patch,
 }
 
-/// A change to a request or its response. The field that the type names must be set, and no
-/// other.
+/// A change to a request or its response. The field that the type names must be set, and no other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = validation::FILTER_MEMBER)]
 #[serde(rename_all = "camelCase")]
