@@ -1,5 +1,4 @@
-//! The output of the demo, as text for people or as one JSON object per line for programs. It only
-//! formats.
+//! The output of the demo, as text for people or as one JSON object per line for programs. It only formats.
 
 mod page;
 
@@ -26,7 +25,6 @@ pub(crate) struct ReadyMessage {
     pub(crate) log: String,
 }
 
-/// The heading of a story.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoryTitle {
     pub(crate) name: &'static str,
@@ -69,7 +67,6 @@ impl StoryMoment {
     }
 }
 
-/// The result of a story.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoryResult {
     pub(crate) pass: bool,
@@ -79,7 +76,6 @@ pub(crate) struct StoryResult {
     pub(crate) numbers: Value,
 }
 
-/// Prints everything.
 #[derive(Debug)]
 pub(crate) struct Narrator {
     format: OutputFormat,
@@ -124,7 +120,6 @@ impl Narrator {
         }
     }
 
-    /// Prints a remark.
     pub(crate) fn print_text(&self, text: &str) {
         match &self.format {
             OutputFormat::Text(page) => write_stdout(&page.format_text(text)),
@@ -165,7 +160,6 @@ impl Narrator {
         }
     }
 
-    /// Prints the results of all stories.
     pub(crate) fn print_results(&mut self, verdicts: &[(&'static str, bool)]) {
         self.script = "";
         let passed = verdicts.iter().filter(|(_, pass)| *pass).count();
@@ -212,7 +206,6 @@ impl Narrator {
     }
 }
 
-/// `PASS` or `FAIL`.
 fn result_word(pass: bool) -> &'static str {
     match pass {
         true => "PASS",
@@ -238,7 +231,6 @@ impl ProgressLine {
         Self { shown }
     }
 
-    /// Replaces the previous text.
     pub(crate) fn show(&self, what: &str) {
         if self.shown {
             eprint!("\r\x1b[2K{what} ...");

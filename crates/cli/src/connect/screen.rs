@@ -18,7 +18,6 @@ enum Mark {
     Trouble,
 }
 
-/// A screen.
 pub(super) struct ConnectScreen {
     json: bool,
     started: Instant,
@@ -53,7 +52,6 @@ impl ConnectScreen {
         }
     }
 
-    /// Prints an event.
     pub(super) fn show(&mut self, event: &AgentEvent) {
         self.accepted |= matches!(event, AgentEvent::Accepted { .. });
         if let AgentEvent::NotReady { reason, message } = event {
@@ -153,7 +151,6 @@ impl ConnectScreen {
     }
 }
 
-/// The line for an event.
 fn describe_event(event: &AgentEvent) -> (Mark, &'static str, String) {
     match event {
         AgentEvent::Registered {

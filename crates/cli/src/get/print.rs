@@ -8,7 +8,6 @@ use super::Scope;
 use crate::args::{GetArgs, GetOutput};
 use crate::output::{OutputStream, json_text};
 
-/// Objects of one kind.
 pub(super) struct FoundObjects {
     pub(super) resource: KindInfo,
     pub(super) objects: Vec<Value>,
@@ -48,7 +47,6 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// Prints everything that was found.
     pub(super) fn print_all(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => self.print_tables(found, scope),
@@ -58,7 +56,6 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// Prints one changed object.
     pub(super) fn print_changed(&mut self, resource: &KindInfo, object: &Value) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => {

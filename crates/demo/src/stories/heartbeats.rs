@@ -16,8 +16,8 @@ use tokio::time::{Instant, interval};
 
 use super::node_death;
 use crate::baseline::BaselinePoller;
+use crate::client::ObjectWatch;
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::ObjectWatch;
 use crate::stage::{DemoStage, EGRESS, OTHER_CLIENTS};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
@@ -50,7 +50,6 @@ struct HeartbeatMeasurements {
     calls: usize,
 }
 
-/// The counters.
 #[derive(Clone, Copy)]
 struct HeartbeatCounters {
     dropped: u64,
@@ -160,8 +159,8 @@ async fn wait_settled(stage: &DemoStage, least: u64) -> HeartbeatCounters {
 fn read_counters(stage: &DemoStage) -> HeartbeatCounters {
     let ours = |entry: &&Entry| entry.client != OTHER_CLIENTS;
     HeartbeatCounters {
-        dropped: stage.office.telemetry.watch.events("Node", EventResult::Noise),
-        passed: stage.office.telemetry.watch.events("Node", EventResult::Passed),
+        dropped: stage.admin.telemetry.watch.events("Node", EventResult::Noise),
+        passed: stage.admin.telemetry.watch.events("Node", EventResult::Passed),
         calls: stage.hetzner.requests().iter().filter(ours).count(),
     }
 }

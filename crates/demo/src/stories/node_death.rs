@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::baseline::{BaselinePoller, BaselineQueue, BaselineWrite};
+use crate::client::{ObjectWatch, is_true};
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::{ObjectWatch, is_true};
 use crate::stage::{DemoStage, EGRESS, FLOATING_IP, NODES, OTHER_CLIENTS};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {

@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use crate::baseline::BaselineLoop;
+use crate::client::{ObjectWatch, find_condition, is_true};
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::{ObjectWatch, find_condition, is_true};
 use crate::stage::{DemoStage, NAMESPACE, user_post_params};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
@@ -130,7 +130,7 @@ fn provisioner() -> Result<CoderProvisioner> {
 }
 
 fn status_writes(stage: &DemoStage) -> u64 {
-    let telemetry = &stage.office.telemetry;
+    let telemetry = &stage.admin.telemetry;
     telemetry
         .writes
         .writes("CoderProvisioner", "status", WriteResult::Written)

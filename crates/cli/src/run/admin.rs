@@ -10,8 +10,7 @@ use aplomb_console::serve::{self, ConsoleState};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// The shared parts.
-pub(super) struct Office {
+pub(super) struct AdminServer {
     telemetry: Telemetry,
     board: AdminRegistry,
     server: Option<ratelimit::ApiServerLimits>,
@@ -19,14 +18,13 @@ pub(super) struct Office {
     address: SocketAddr,
 }
 
-/// The arguments of each operator.
-pub(super) struct Parts {
+pub(super) struct OperatorDeps {
     pub(super) coder: aplomb_coder_operator::CoderDeps,
     pub(super) egress: aplomb_egress_operator::EgressDeps,
     pub(super) tunnel: aplomb_tunnel_operator::TunnelDeps,
 }
 
-impl Office {
+impl AdminServer {
     /// Binds the address before anything else, so that the process does not run without its admin endpoints.
     pub(super) async fn open(address: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| {
@@ -52,9 +50,9 @@ impl Office {
     }
 
     /// The arguments of each operator, with the shared parts.
-    pub(super) fn parts(&self) -> Result<Parts> {
+    pub(super) fn parts(&self) -> Result<OperatorDeps> {
         let (telemetry, board, server) = (&self.telemetry, &self.board, &self.server);
-        Ok(Parts {
+        Ok(OperatorDeps {
             coder: aplomb_coder_operator::CoderDeps {
                 telemetry: telemetry.clone(),
                 admin_registry: board.clone(),
