@@ -77,3 +77,22 @@ pub fn tunnel_definitions() -> Vec<CustomResourceDefinition> {
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     OPERATORS.iter().flat_map(|operator| (operator.definitions)()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_kind_of_every_operator_is_defined() {
+        for operator in OPERATORS {
+            let definitions = (operator.definitions)();
+            let plurals: Vec<&str> = definitions.iter().map(|it| it.spec.names.plural.as_str()).collect();
+            assert!(
+                plurals.contains(&operator.main_plural),
+                "{}: {plurals:?}",
+                operator.name
+            );
+            assert_eq!(operator.lease, format!("aplomb-{}", operator.name));
+        }
+    }
+}

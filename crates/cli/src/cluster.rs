@@ -12,9 +12,7 @@ use serde_json::Value;
 
 use crate::args::ClusterArgs;
 
-/// Time limit for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for reading commands.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]

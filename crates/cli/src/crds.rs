@@ -37,7 +37,6 @@ pub(crate) async fn run(args: CrdsArgs) -> Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("standard output")
 }
 
-/// Our own CRDs of these kinds.
 fn definitions_for(kinds: CrdKinds) -> Vec<CustomResourceDefinition> {
     let operator = match kinds {
         CrdKinds::Coder => CODER,

@@ -15,7 +15,6 @@ pub(crate) use self::admin::AdminClient;
 use crate::cluster::{ClusterClient, list_items, str_at};
 use crate::error_text;
 
-/// The default namespace of operators.
 const OPERATOR_NAMESPACE: &str = "aplomb-system";
 const PODS_PATH: &str = "/api/v1/pods?labelSelector=app.kubernetes.io%2Fpart-of%3Daplomb";
 

@@ -48,7 +48,6 @@ pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
     }
 }
 
-/// Rejects flags that exclude each other.
 fn check_args(args: &GetArgs, wanted: &[KindQuery]) -> Result<()> {
     if args.watch && wanted.len() != 1 {
         bail!("--watch follows one kind; use `aplomb get httpproxies --watch` or another kind");

@@ -17,7 +17,6 @@ const KINDS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time limit for an operator that starts with the gateway to install the Gateway API.
 const GATEWAY_API_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Time limit for a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const GROUP: &str = "aplomb.dev/v1alpha1";

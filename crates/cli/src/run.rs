@@ -109,7 +109,6 @@ impl Signals {
         Ok(Self(interrupt, terminate))
     }
 
-    /// Waits for the next one.
     pub(crate) async fn recv(&mut self) {
         tokio::select! { biased;
             _ = self.0.recv() => {}

@@ -181,14 +181,12 @@ fn hcloud_config(args: HetznerArgs) -> Result<hcloud::Config> {
     })
 }
 
-/// The entries of a token file.
 fn parse_tokens<T>(file: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<T> {
     let path = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("read the token file {path}"))?;
     parse(&text).map_err(|why| anyhow!("token file {path}: {why}"))
 }
 
-/// Plays the stories.
 pub(crate) async fn run_demo(args: DemoArgs, out: &OutputStream) -> Result<ExitCode> {
     ensure!(
         args.speed.is_finite() && args.speed > 0.0,

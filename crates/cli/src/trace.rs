@@ -56,7 +56,6 @@ fn format_trace(trace: &ObjectTrace, out: &OutputStream) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The object, if it exists.
 async fn read_object(cluster: &ClusterClient, wanted: &KindQuery) -> Result<Option<Value>> {
     let path = wanted.api_path(Some(&cluster.namespace));
     match get_json(&cluster.client, &path).await {

@@ -21,10 +21,8 @@ impl Default for BaselineQueue {
     }
 }
 
-/// A write that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BaselineWrite {
-    /// Attempts that failed before it.
     pub(crate) failures: u32,
     pub(crate) at: Duration,
 }

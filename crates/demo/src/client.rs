@@ -93,12 +93,10 @@ where
     }
 }
 
-/// A condition, if it exists.
 pub(crate) fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|it| it.type_ == kind)
 }
 
-/// Whether a condition is True.
 pub(crate) fn is_true(conditions: &[Condition], kind: &str) -> bool {
     find_condition(conditions, kind).is_some_and(|it| it.status == "True")
 }

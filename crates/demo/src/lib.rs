@@ -30,14 +30,12 @@ pub use crate::stories::StoryName;
 
 /// iroh logs an error for each relay of an endpoint that closes normally, so relays are left out.
 const LEVELS: &str = "info,iroh=warn,iroh::socket::transports::relay=off";
-/// A story failed.
 const EXIT_FAILED: u8 = 1;
 /// The exit code of shells for a process that SIGINT ended.
 const EXIT_INTERRUPTED: u8 = 130;
 /// Time to read the beginning and the end of a story.
 const READING_TIME: Duration = Duration::from_secs(3);
 
-/// The options of a demo.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
     /// The stories to play, in this order.
@@ -52,9 +50,7 @@ pub struct DemoOptions {
     pub page: SocketAddr,
     /// The kubeconfig to write; by default one in the temporary directory.
     pub kubeconfig: Option<PathBuf>,
-    /// Output goes to a terminal.
     pub terminal: bool,
-    /// Text may be colored.
     pub colour: bool,
 }
 

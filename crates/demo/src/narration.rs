@@ -17,7 +17,6 @@ use crate::DemoOptions;
 /// The addresses and files to begin with.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ReadyMessage {
-    /// The address of the page.
     pub(crate) page: String,
     /// The URL of the first tunnel.
     pub(crate) url: String,

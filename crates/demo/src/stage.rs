@@ -39,7 +39,6 @@ use crate::DemoOptions;
 use crate::narration::ProgressLine;
 use crate::rival_writer::RivalWriter;
 
-/// The namespace of operators and gateways.
 pub(crate) const SYSTEM_NAMESPACE: &str = "aplomb-system";
 /// The namespace of users' objects: kubectl's default, so that no command needs a flag.
 pub(crate) const NAMESPACE: &str = "default";

@@ -11,7 +11,6 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 const FRAME_TIME: Duration = Duration::from_millis(100);
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// The meaning of a line.
 #[derive(Clone, Copy)]
 enum Mark {
     Done,
@@ -138,7 +137,6 @@ impl ConnectScreen {
         }
     }
 
-    /// Removes the progress line.
     pub(super) fn finish(&mut self) {
         self.clear_line();
         self.live = false;

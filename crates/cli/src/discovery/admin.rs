@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::cluster::{get_json, str_at};
 
-/// Time limit for a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct AdminClient {
@@ -29,7 +28,6 @@ enum AdminTransport {
 }
 
 impl AdminClient {
-    /// The operator at a URL.
     pub(crate) fn for_url(url: &str) -> Result<Self> {
         ensure!(
             url.starts_with("http://") || url.starts_with("https://"),

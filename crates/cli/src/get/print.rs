@@ -13,7 +13,6 @@ pub(super) struct FoundObjects {
     pub(super) objects: Vec<Value>,
     /// Selected by name, and printed in the order of the names.
     pub(super) named: bool,
-    /// A single object was requested.
     pub(super) single: bool,
 }
 
@@ -24,7 +23,6 @@ pub(super) struct ObjectPrinter<'a> {
     style: TableStyle,
     /// Several kinds are printed, so that names have their kind as a prefix.
     mixed: bool,
-    /// The titles have been printed.
     titled: bool,
     layout: TableLayout,
 }
@@ -130,7 +128,6 @@ fn name_line(resource: &KindInfo, object: &Value) -> String {
     format!("{}/{name}\n", resource.qualified_name())
 }
 
-/// A single object, or a List.
 fn to_list(found: &[FoundObjects]) -> Value {
     if let [
         FoundObjects {

@@ -72,7 +72,6 @@ pub(crate) fn hostname(name: &str) -> String {
     format!("{name}.example.com")
 }
 
-/// Whether a tunnel is green.
 pub(crate) fn is_ready(proxy: &HttpProxy) -> bool {
     let status = proxy.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, "Ready"))
@@ -196,7 +195,6 @@ impl LocalService {
         drop(self.lock_task().take());
     }
 
-    /// Restarts it at the same address.
     pub(crate) async fn restart(&self) -> Result<()> {
         let listener = listen(self.address).await?;
         self.serve(listener);

@@ -38,7 +38,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the operator reads from the provider without a change.
 const RESYNC: Duration = Duration::from_secs(30);
 
-/// What was observed during the heartbeats.
 #[derive(Clone, Debug, Default)]
 struct HeartbeatMeasurements {
     sent: u64,
@@ -58,7 +57,6 @@ struct HeartbeatCounters {
 }
 
 impl HeartbeatCounters {
-    /// The number of node events.
     fn events_seen(self) -> u64 {
         self.dropped + self.passed
     }
@@ -102,7 +100,6 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     Ok(evaluate(&seen))
 }
 
-/// Registers nodes, as kubelets do.
 async fn create_workers(nodes: &Api<Node>) -> Result<()> {
     let each = stream::iter(1..=WORKERS).map(|worker| async move {
         let node = json!({

@@ -32,7 +32,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The bucket gains one call in this time: a read of ours just before a rejected Assign took that call.
 const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was observed.
 #[derive(Clone, Debug, Default)]
 struct NodeDeathMeasurements {
     from: String,

@@ -36,7 +36,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the time from a write to its watch event is measured.
 const SAMPLES: u32 = 5;
 
-/// What was observed.
 #[derive(Clone, Debug, Default)]
 struct ThrottleMeasurements {
     /// The rejected requests, since the object was created.
@@ -136,7 +135,6 @@ fn status_writes(stage: &DemoStage) -> u64 {
         .writes("CoderProvisioner", "status", WriteResult::Written)
 }
 
-/// The rejected requests, since the first.
 fn refused_times(asked: &[Entry]) -> Vec<Duration> {
     let refused = asked.iter().filter(|it| it.status == Some(429));
     let times: Vec<_> = refused.map(|it| it.time).collect();
