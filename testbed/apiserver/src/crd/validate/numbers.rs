@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::failure::{Failure, Report};
 use super::formats;
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 /// Integers a float can stand for exactly.
 const JSON_INTEGER: std::ops::RangeInclusive<f64> =
