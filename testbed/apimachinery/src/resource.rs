@@ -1,7 +1,7 @@
 //! What the box serves: a resource, and the strategy that says how objects of it behave.
 //!
-//! The verbs in `rest` know nothing about kinds; everything a kind does differently is behind
-//! [`Strategy`]. Custom resources (`schema`) and the built-in kinds (`kinds`) implement it.
+//! The verbs in `registry` know nothing about kinds; everything a kind does differently is behind
+//! [`Strategy`]. Custom resources and the built-in kinds implement it.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -214,7 +214,7 @@ pub trait Strategy: Send + Sync + Debug {
     /// `metadata.generation` when the kind has one.
     fn prepare_update(&self, object: &mut Value, old: &Value, part: Part);
 
-    /// Everything wrong with a new object but its metadata, which `rest` checks.
+    /// Everything wrong with a new object but its metadata, which `registry` checks.
     fn validate_create(&self, object: &Value) -> Vec<FieldError>;
 
     /// Everything wrong with a change.
@@ -292,7 +292,7 @@ pub trait Strategy: Send + Sync + Debug {
         format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     }
 
-    /// Warnings for a write (unqualified finalizers and such are `rest`'s business).
+    /// Warnings for a write (unqualified finalizers and such are `registry`'s business).
     fn warnings(&self, _object: &Value) -> Vec<String> {
         Vec::new()
     }

@@ -1,6 +1,6 @@
 //! Admission: who may object to a write once it is known what would be stored.
 //!
-//! `rest` asks here after an object has been prepared and checked and before it is stored, as the
+//! `registry` asks here after an object has been prepared and checked and before it is stored, as the
 //! server does. The plugins are PodSecurity, where asked for OwnerReferencesPermissionEnforcement,
 //! and ValidatingAdmissionPolicy, in this order, which is the server's; mutating policies and
 //! webhooks are not evaluated. Nothing here writes.

@@ -1,4 +1,4 @@
-//! The contract between the wire (`http`) and the verbs (`rest`): a call in, an outcome out.
+//! The contract between the wire (`http`) and the verbs (`registry`): a call in, an outcome out.
 //!
 //! Nothing here knows HTTP headers or bodies; nothing beyond here knows URLs.
 

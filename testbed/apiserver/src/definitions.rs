@@ -1,6 +1,6 @@
 //! Custom resource definitions: from a stored definition to a served resource, and back.
 //!
-//! What a definition says and how its status reads is decided in `schema`; here is only when, and
+//! What a definition says and how its status reads is decided in `crd`; here is only when, and
 //! what the server does about it. A new definition is served a moment after it is stored, as on the
 //! real server, so that clients which do not wait for it are found out.
 
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::call::{Call, Verb};
+use crate::crd::resources_of;
+use crate::crd::{is_true_condition, lifecycle};
 use crate::registry;
-use crate::schema::crd::{is_true_condition, lifecycle};
-use crate::schema::resources_of;
 use crate::server::ApiServer;
 use crate::storage::Key;
 

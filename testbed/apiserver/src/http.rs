@@ -1,6 +1,6 @@
 //! The wire: HTTP requests in, answers out, in process and over sockets.
 //!
-//! URLs, headers, bodies and the server's words about them live here; what verbs do is `rest`'s
+//! URLs, headers, bodies and the server's words about them live here; what verbs do is `registry`'s
 //! business, and this module never touches the store.
 
 mod body;

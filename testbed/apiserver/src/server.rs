@@ -1,6 +1,6 @@
 //! The API server: its objects, its clock and the resources it serves.
 //!
-//! Everything a request does is in `rest`; everything about URLs and headers is in `http`. This file
+//! Everything a request does is in `registry`; everything about URLs and headers is in `http`. This file
 //! only holds them together and is the door for code in the same process.
 
 mod builder;

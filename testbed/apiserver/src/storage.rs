@@ -1,7 +1,7 @@
 //! The memory of the box: every object at its revision, and the recent past.
 //!
 //! One counter for the whole store, as in etcd. The store knows keys and bytes, not kinds: what may
-//! be written is decided in `rest`. Every write goes through [`Store::commit`].
+//! be written is decided in `registry`. Every write goes through [`Store::commit`].
 
 mod commit_log;
 mod cursor;

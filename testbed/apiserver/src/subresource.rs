@@ -1,7 +1,7 @@
 //! Subresources other than `/status`: other views of an object and things done to it, each with
 //! rules of its own.
 //!
-//! URLs and headers are the business of `http`; `rest` knows only objects, their status and views.
+//! URLs and headers are the business of `http`; `registry` knows only objects, their status and views.
 
 mod approval;
 mod binding;

@@ -1,7 +1,7 @@
 //! Request bodies: the size limit, the syntax of JSON, YAML and protobuf, and what the server says about
 //! bodies it cannot read.
 //!
-//! Whether a body is a good object of its kind is `rest`'s business.
+//! Whether a body is a good object of its kind is `registry`'s business.
 
 use aplomb_apimachinery::json;
 use aplomb_apimachinery::status::ApiError;
@@ -107,7 +107,7 @@ fn too_large() -> ApiError {
     ApiError::new(413, "RequestEntityTooLarge", message)
 }
 
-/// An object's body as JSON text; JSON is handed on as it came, for `rest` to judge. `expected` is
+/// An object's body as JSON text; JSON is handed on as it came, for `registry` to judge. `expected` is
 /// the apiVersion and the kind a body has that does not say so.
 ///
 /// # Errors
@@ -133,7 +133,7 @@ pub(super) fn object(raw: &Bytes, input: Input, expected: (&str, &str)) -> Resul
     Ok(json)
 }
 
-/// An apiVersion has at most one slash; anything else about it is `rest`'s to judge.
+/// An apiVersion has at most one slash; anything else about it is `registry`'s to judge.
 fn check_group_version(json: &[u8]) -> Result<(), String> {
     #[derive(serde::Deserialize)]
     struct TypeMeta {

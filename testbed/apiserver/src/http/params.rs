@@ -1,6 +1,6 @@
 //! Query parameters (and the body of a DELETE) as options of a call, with the server's validation.
 //!
-//! Selectors are handed on as text; `rest` parses them.
+//! Selectors are handed on as text; `registry` parses them.
 
 use aplomb_apimachinery::field::{ErrorType, FieldError, go_quote};
 use aplomb_apimachinery::query::Query;

@@ -3,7 +3,7 @@
 //! Inside the box everything is JSON; this is only a way to write it. A table made from the Go types
 //! (`data/`) says which number, name and type each field has, so no kind is known here by name.
 //! Output is the server's to the byte: fields by number, maps by key, zeros that are no pointers
-//! written out. Whether a body is a good object of its kind is `rest`'s business.
+//! written out. Whether a body is a good object of its kind is `registry`'s business.
 
 mod envelope;
 mod read;

@@ -1,6 +1,6 @@
 //! Watch streams on the wire: one JSON line or one protobuf frame per event.
 //!
-//! Which events there are is `rest`'s business.
+//! Which events there are is `registry`'s business.
 
 use aplomb_apimachinery::clock::Clock;
 use aplomb_builtin_kinds as kinds;

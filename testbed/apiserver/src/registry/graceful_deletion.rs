@@ -12,7 +12,7 @@ use super::delete::gc_finalizers;
 use super::{admission, commit, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
-use crate::schema::crd::lifecycle;
+use crate::crd::lifecycle;
 use crate::server::ApiServer;
 use crate::storage::Key;
 

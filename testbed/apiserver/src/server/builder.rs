@@ -11,10 +11,10 @@ use tokio::sync::watch;
 
 use super::{ApiServer, Inner, Settings};
 use crate::admission::Registry;
+use crate::crd::DefinitionStrategy;
 use crate::definitions;
 use crate::mutation::{Mutation, Rule};
 use crate::registry;
-use crate::schema::crd::DefinitionStrategy;
 use crate::storage::{DataDir, Store, Window};
 
 /// Settings of a server that is about to be made.

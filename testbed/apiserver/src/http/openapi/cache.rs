@@ -12,8 +12,8 @@ use super::custom::{self, Version};
 use super::document::{Document, Form};
 use super::proto::Edition;
 use super::{builtin, swagger};
+use crate::crd::is_true_condition;
 use crate::http::discovery::sha512;
-use crate::schema::crd::is_true_condition;
 use crate::server::ApiServer;
 
 /// A definition and which edition of it this is.

@@ -5,8 +5,8 @@ use serde_json::Value;
 use aplomb_cel::{Expression, Outcome, Type, Val};
 
 use super::{convert, declared, types};
-use crate::schema::crd::selectable;
-use crate::schema::structural::{Rule, Structural};
+use crate::crd::selectable;
+use crate::crd::structural::{Rule, Structural};
 
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 

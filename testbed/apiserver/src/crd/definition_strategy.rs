@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{default, spec, text, versions};
-use crate::schema::columns;
-use crate::schema::structural::Structural;
-use crate::schema::validate::formats;
+use crate::crd::columns;
+use crate::crd::structural::Structural;
+use crate::crd::validate::formats;
 
 /// The strategy of `customresourcedefinitions`.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::failure::{Failure, Report};
 use super::formats;
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 /// Integers a float can stand for exactly.
 const JSON_INTEGER: std::ops::RangeInclusive<f64> = -9_007_199_254_740_991.0..=9_007_199_254_740_991.0;

@@ -6,7 +6,7 @@ use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
 use super::text;
-use crate::schema::structural::{Additional, Structural};
+use crate::crd::structural::{Additional, Structural};
 
 const MAX_SELECTABLE: usize = 8;
 

@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::{Part, Resource, Strategy as _};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::crd::DefinitionStrategy;
+use super::DefinitionStrategy;
 use super::{defaulting, pruning, resources_of, structural::Structural, validate};
 
 fn widget() -> Resource {

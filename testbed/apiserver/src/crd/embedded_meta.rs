@@ -1,4 +1,4 @@
-//! Validation of an embedded object's metadata. A resource's own metadata is checked by `rest`.
+//! Validation of an embedded object's metadata. A resource's own metadata is checked by `registry`.
 
 use serde_json::{Map, Value};
 

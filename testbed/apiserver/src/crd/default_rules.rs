@@ -3,9 +3,9 @@
 use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
-use crate::schema::rules::Rules;
-use crate::schema::structural::Structural;
-use crate::schema::{embedded, pruning, validate};
+use crate::crd::rules::Rules;
+use crate::crd::structural::Structural;
+use crate::crd::{embedded, pruning, validate};
 
 /// Everything wrong with the defaults of a schema that stands at `path`.
 pub(super) fn validate_defaults(schema: &Structural, path: &str) -> Vec<FieldError> {

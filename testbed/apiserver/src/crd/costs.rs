@@ -2,7 +2,7 @@
 
 use aplomb_apimachinery::field::FieldError;
 
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 /// What one expression may cost.
 const RULE_LIMIT: u64 = 10_000_000;

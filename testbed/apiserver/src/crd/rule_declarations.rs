@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::costs::{self, Costs};
 use super::spec::printed;
 use super::{dump, selectable, text};
-use crate::schema::rules::Compiled;
-use crate::schema::structural::Structural;
+use crate::crd::rules::Compiled;
+use crate::crd::structural::Structural;
 
 const REASONS: [&str; 4] = [
     "FieldValueDuplicate",

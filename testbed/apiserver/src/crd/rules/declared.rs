@@ -2,7 +2,7 @@
 
 use aplomb_cel::{Declared, MAX_REQUEST, escape};
 
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 fn leaf(most: u64, least_bytes: u64) -> Declared {
     Declared {

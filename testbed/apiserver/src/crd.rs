@@ -1,29 +1,51 @@
-//! CustomResourceDefinition objects: what they define, and how they behave themselves.
+//! Custom resources: their structural schemas, what the server does with objects under one, and the
+//! CustomResourceDefinition objects that carry them.
+//!
+//! Everything here is pure: no IO, no clock, no store. `definitions` decides when a definition is served.
 
+pub mod columns;
 mod costs;
+mod decode;
 mod default;
 mod default_rules;
+pub mod defaulting;
+mod definition_strategy;
 mod dump;
+pub mod embedded;
+mod embedded_meta;
+pub mod jsonpath;
 pub mod lifecycle;
+pub mod list_type;
 mod names;
+pub mod object_meta;
+mod openapi;
+pub mod pruning;
+pub mod ratchet;
+mod rule_declarations;
 mod rules;
+mod scale;
 mod schema_rules;
-pub(super) mod selectable;
+mod selectable;
 mod spec;
 mod strategy;
+mod strict;
+pub mod structural;
 mod structural_rules;
+#[cfg(test)]
+mod tests;
+pub mod validate;
 mod version_parts;
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-pub use strategy::DefinitionStrategy;
-
 use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::GroupResource;
+use serde_json::Value;
 
-use super::strategy::CrdStrategy;
+pub use definition_strategy::DefinitionStrategy;
+pub use strategy::CrdStrategy;
+pub use strict::duplicate_fields;
+pub use structural::Structural;
 
 /// The resources a definition makes the server serve, one per served version, in its order. Names
 /// are the accepted ones; a definition without a plural or kind serves nothing.

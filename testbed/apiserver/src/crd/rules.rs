@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_cel::{COST_EXCEEDED, NO_OVERLOAD, Val};
 
-use crate::schema::ratchet::{Correlated, find_by_keys};
-use crate::schema::structural::{Rule, Structural};
+use crate::crd::ratchet::{Correlated, find_by_keys};
+use crate::crd::structural::{Rule, Structural};
 use program::Scope;
 
 pub(super) use program::Compiled;
@@ -327,7 +327,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Compiled, Rules};
-    use crate::schema::structural::{Rule, Structural};
+    use crate::crd::structural::{Rule, Structural};
 
     #[test]
     fn expressions_compile_or_fail_as_on_the_real_server() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aplomb_cel::{Object, Type, escape};
 
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 /// The type of values of a schema; `None` for those rules cannot see.
 pub(super) fn of_schema(schema: &Structural, name: &str, is_resource: bool) -> Option<Type> {

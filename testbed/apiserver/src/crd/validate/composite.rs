@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Walk;
 use super::failure::{Failure, Report};
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 pub(super) fn check(walk: &Walk<'_>, value: &Value, schema: &Structural, path: &str) -> Report {
     let mut report = Report::default();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::spec::one_of;
 use super::{is_true, selectable, text};
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = [

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use aplomb_cel::{Key, ListKind, Val, escape, parse_duration, parse_timestamp, value_of};
 
-use crate::schema::structural::Structural;
+use crate::crd::structural::Structural;
 
 /// The value of `json` under `schema`.
 pub(super) fn convert(json: &Value, schema: &Structural) -> Val {

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::schema_rules::{self, ParentSchema};
 use super::version_parts::{validate_columns, validate_conversion, validate_deprecation, validate_selectable};
-use super::{default_rules, dump, is_true, names, rules, structural_rules, text};
-use crate::schema::structural::Structural;
+use super::{default_rules, dump, is_true, names, rule_declarations, structural_rules, text};
+use crate::crd::structural::Structural;
 
 const ROOT_MEMBERS: [&str; 22] = [
     "description",
@@ -218,7 +218,7 @@ fn validate_schema(schema: &Value, path: &str, has_status: bool) -> Vec<FieldErr
     }
     let found = schema_rules::validate(schema, path, &ParentSchema::root());
     let broken = if sound {
-        rules::validate_expressions(schema, &structural, path, &found)
+        rule_declarations::validate_expressions(schema, &structural, path, &found)
     } else {
         Vec::new()
     };

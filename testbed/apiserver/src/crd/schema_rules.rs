@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use serde_json::Value;
 
-use super::rules;
+use super::rule_declarations;
 use super::structural_rules::{children, property_of};
 use super::{text, texts};
 
@@ -61,7 +61,7 @@ pub(super) fn validate(schema: &Value, path: &str, above: &ParentSchema) -> Vec<
     list_type(schema, path, &mut errors);
     list_map(schema, path, &mut errors);
     keyed_items(schema, path, &mut errors);
-    errors.extend(rules::validate_form(schema, path));
+    errors.extend(rule_declarations::validate_form(schema, path));
     errors
 }
 

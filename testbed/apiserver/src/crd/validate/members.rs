@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Walk;
 use super::failure::{Failure, Report};
-use crate::schema::structural::{Additional, Structural};
+use crate::crd::structural::{Additional, Structural};
 
 pub(super) fn check_object(walk: &Walk<'_>, map: &Map<String, Value>, schema: &Structural, path: &str) -> Report {
     let mut report = Report::default();
