@@ -4,10 +4,8 @@
 //! ask again; the place in the queue is kept in between. The decisions are in the ledger, which is
 //! pure; the account is the ledger with a lock. Nothing here sends a request.
 
-mod edge;
 mod hint;
 mod ledger;
-mod queue;
 mod window;
 
 use std::collections::BTreeMap;
@@ -23,7 +21,7 @@ use crate::object::Object;
 use hint::Hint;
 use ledger::{Ledger, PathLevel, Step};
 
-pub use queue::CallPriority;
+pub(crate) use ledger::CallPriority;
 
 /// Words of paths. Anything else in a path is a name or an id, and is not shown.
 const KNOWN_SEGMENTS: [&str; 10] = [
@@ -43,7 +41,7 @@ type Tell = Arc<dyn Fn(&Object) + Send + Sync>;
 
 /// What one identity may spend at one server. Clones share it.
 #[derive(Clone)]
-pub struct Account(Arc<Inner>);
+pub(crate) struct Account(Arc<Inner>);
 
 struct Inner {
     name: String,
@@ -53,7 +51,7 @@ struct Inner {
 
 /// Whether a call may go.
 #[derive(Debug)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// It may, with this.
     Now(Permit),
     /// Not yet. The place in the queue is kept.
@@ -69,7 +67,7 @@ impl Account {
     /// An account that people know as `name`. `tell` is called with objects whose turn comes earlier than
     /// they were told; it must not call back.
     #[must_use]
-    pub fn new(name: &str, tell: Tell) -> Self {
+    pub(crate) fn new(name: &str, tell: Tell) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
             notify: tell,
@@ -79,7 +77,7 @@ impl Account {
 
     /// Asks for the turn of `who` to call `path`.
     #[must_use]
-    pub fn turn(&self, who: &Object, lane: CallPriority, path: &str, now: Instant) -> Turn {
+    pub(crate) fn turn(&self, who: &Object, lane: CallPriority, path: &str, now: Instant) -> Turn {
         let step = self.update(|ledger| ledger.turn(who, lane, path, now));
         match step {
             Step::Now => Turn::Now(Permit {
@@ -91,14 +89,14 @@ impl Account {
     }
 
     /// Gives up every place of an object.
-    pub fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &Object) {
         self.update(|ledger| ((), ledger.remove(who, Instant::now())));
     }
 
     /// How it stands, for people: by endpoint, without the names and ids in paths. An endpoint's tokens
     /// are those of its tightest path.
     #[must_use]
-    pub fn snapshot(&self, now: Instant) -> LimiterSnapshot {
+    pub(crate) fn snapshot(&self, now: Instant) -> LimiterSnapshot {
         let ledger = self.lock();
         let mut endpoints: BTreeMap<String, LimiterLaneSnapshot> = BTreeMap::new();
         let (mut closed, mut limit) = (None, 0);
@@ -117,7 +115,7 @@ impl Account {
         }
         LimiterSnapshot {
             target: self.0.name.clone(),
-            rate: f64::from(limit) / edge::WINDOW.as_secs_f64(),
+            rate: f64::from(limit) / window::WINDOW.as_secs_f64(),
             capacity: f64::from(limit),
             closed_for_seconds: closed.map(|until| (until - now).as_secs_f64()),
             lanes: endpoints.into_values().collect(),
@@ -169,7 +167,7 @@ fn path_template(path: &str) -> String {
 
 /// The right to make one call. Dropped without a word, the call was never sent, and its turn is free again.
 #[must_use = "a permit is returned when it is dropped"]
-pub struct Permit {
+pub(crate) struct Permit {
     account: Account,
     path: Option<String>,
 }
@@ -177,7 +175,14 @@ pub struct Permit {
 impl Permit {
     /// The answer came at `now` to a call sent at `sent`. `wall` is our clock's time, which counts only
     /// where the answer has no date of its own.
-    pub fn record_answer(mut self, status: u16, headers: &HeaderMap, sent: Instant, now: Instant, wall: Timestamp) {
+    pub(crate) fn record_answer(
+        mut self,
+        status: u16,
+        headers: &HeaderMap,
+        sent: Instant,
+        now: Instant,
+        wall: Timestamp,
+    ) {
         let hint = Hint::from_response(status, headers, wall);
         if let Some(path) = self.path.take() {
             let account = &self.account;
@@ -186,7 +191,7 @@ impl Permit {
     }
 
     /// The call was sent and no answer will come. It counts as spent.
-    pub fn record_no_answer(mut self) {
+    pub(crate) fn record_no_answer(mut self) {
         if let Some(path) = self.path.take() {
             let account = &self.account;
             account.update(|ledger| ((), ledger.record_no_answer(&path, Instant::now())));
@@ -212,5 +217,4 @@ impl fmt::Debug for Permit {
 }
 
 #[cfg(test)]
-#[path = "budget/account_tests.rs"]
 mod tests;

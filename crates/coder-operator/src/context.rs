@@ -11,12 +11,10 @@ use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use crate::access::{Access, AccessDenied, bound_token};
+use crate::blocked::{Blocked, CallResult, PERMANENT_RETRY, Pushback, new_blocked};
 use crate::children_state::RememberedState;
 use crate::client::{CallError, CallErrorClass, CoderEndpoint, CreatedKey, Entitlements};
-use crate::ending::PERMANENT_RETRY;
-use crate::hindrance::{Blocked, CallResult, new_blocked};
 use crate::object::Object;
-use crate::pushback::Pushback;
 use crate::server::{BypassState, Caller, MaxAge, ServerClient, ServerPool, Timestamped};
 use crate::telemetry::{CoderMetrics, ObjectRemoved};
 

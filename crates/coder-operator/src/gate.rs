@@ -24,7 +24,7 @@ const CAPPED_REFUSALS: u32 = 7;
 
 /// The backoffs of all objects. Clones share them.
 #[derive(Clone, Debug)]
-pub struct ObjectBackoffs(Arc<Mutex<State>>);
+pub(crate) struct ObjectBackoffs(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -44,7 +44,7 @@ struct Gate {
 impl ObjectBackoffs {
     /// No backoffs yet.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             gates: BTreeMap::new(),
             rng: fastrand::Rng::with_seed(seed),
@@ -54,7 +54,12 @@ impl ObjectBackoffs {
     /// When `who` may call; `None` if now. `resume` is the rate limit in its status, which counts
     /// until this process has seen a response of its own.
     #[must_use]
-    pub fn not_before(&self, who: &Object, resume: Option<&RateLimited>, now: (Instant, Timestamp)) -> Option<Instant> {
+    pub(crate) fn not_before(
+        &self,
+        who: &Object,
+        resume: Option<&RateLimited>,
+        now: (Instant, Timestamp),
+    ) -> Option<Instant> {
         let mut state = self.lock();
         let known = state.gates.get(who).copied();
         let gate = match (known, resume) {
@@ -72,7 +77,7 @@ impl ObjectBackoffs {
     /// A call of `who` was refused with 429. Returns how long it waits. Calls that were in flight
     /// together count as one refusal.
     #[must_use]
-    pub fn record_refusal(&self, who: &Object, now: Instant) -> Duration {
+    pub(crate) fn record_refusal(&self, who: &Object, now: Instant) -> Duration {
         let mut state = self.lock();
         let State { gates, rng: dice } = &mut *state;
         let gate = gates.entry(who.clone()).or_default();
@@ -86,19 +91,19 @@ impl ObjectBackoffs {
     }
 
     /// A call of `who` got any other response.
-    pub fn record_answer(&self, who: &Object) {
+    pub(crate) fn record_answer(&self, who: &Object) {
         self.lock().gates.insert(who.clone(), Gate::default());
     }
 
     /// Whether the last response to `who` was a 429.
     #[must_use]
-    pub fn is_refused(&self, who: &Object) -> bool {
+    pub(crate) fn is_refused(&self, who: &Object) -> bool {
         let state = self.lock();
         state.gates.get(who).is_some_and(|gate| gate.refusals > 0)
     }
 
     /// The object was deleted.
-    pub fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &Object) {
         self.lock().gates.remove(who);
     }
 
@@ -149,5 +154,4 @@ fn jittered_delay(refusals: u32, dice: &mut fastrand::Rng) -> Duration {
 }
 
 #[cfg(test)]
-#[path = "gate_tests.rs"]
 mod tests;

@@ -6,24 +6,19 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod budget;
-mod bypass;
+mod blocked;
+mod budget;
 mod children_state;
-pub mod client;
+mod client;
 mod conditions;
 mod context;
-mod ending;
-pub mod gate;
-mod hindrance;
-mod identity;
-pub mod object;
+mod gate;
+mod object;
 mod operator;
 mod pods;
 mod provisioner;
-pub mod pushback;
-pub mod server;
+mod server;
 pub mod telemetry;
-mod times;
 mod token_secrets;
 mod views;
 mod watches;

@@ -6,11 +6,11 @@ use aplomb::ObjectKey;
 
 /// An object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Object {
+pub(crate) struct Object {
     /// Its kind, as in manifests.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Its namespace and name.
-    pub key: ObjectKey,
+    pub(crate) key: ObjectKey,
 }
 
 impl fmt::Display for Object {

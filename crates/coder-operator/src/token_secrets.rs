@@ -10,8 +10,8 @@ use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, V
 use aplomb_api::coder::{CoderProvisioner, CoderWorkspaceProxy, ServerBinding, TOKEN_FINALIZER};
 use k8s_openapi::api::core::v1::Secret;
 
+use crate::blocked::PERMANENT_RETRY;
 use crate::context::CoderContext;
-use crate::ending::PERMANENT_RETRY;
 use crate::watches::opaque_secrets;
 use crate::{provisioner, workspace_proxy};
 

@@ -11,7 +11,6 @@ use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::endpoint::CoderEndpoint;
 use super::error::CallError;
 use super::model::{
     BuildInfo, CoderUser, CreateKeyRequest, CreateKeyResponse, CreateProxyResponse, CreatedKey, CreatedProxy,
@@ -22,13 +21,13 @@ use super::model::{
 type Result<T> = std::result::Result<T, CallError>;
 
 /// A request with response type `T`.
-pub struct CoderCall<T> {
+pub(crate) struct CoderCall<T> {
     /// The endpoint.
-    pub endpoint: CoderEndpoint,
+    pub(crate) endpoint: CoderEndpoint,
     /// The HTTP method.
     pub(super) method: Method,
     /// The path without a query, by which the server's rate limit counts.
-    pub path: String,
+    pub(crate) path: String,
     pub(super) body: Option<Bytes>,
     parse: fn(&[u8]) -> Option<T>,
 }
@@ -58,7 +57,7 @@ impl<T> CoderCall<T> {
 impl CoderCall<BuildInfo> {
     /// Version of the server.
     #[must_use]
-    pub fn build_info() -> Self {
+    pub(crate) fn build_info() -> Self {
         let path = "/api/v2/buildinfo".to_owned();
         Self::new(CoderEndpoint::BuildInfo, Method::GET, path, parse_object)
     }
@@ -67,7 +66,7 @@ impl CoderCall<BuildInfo> {
 impl CoderCall<CoderUser> {
     /// The user of the token.
     #[must_use]
-    pub fn user() -> Self {
+    pub(crate) fn user() -> Self {
         let path = "/api/v2/users/me".to_owned();
         Self::new(CoderEndpoint::User, Method::GET, path, parse_object)
     }
@@ -78,7 +77,7 @@ impl CoderCall<Organization> {
     ///
     /// # Errors
     /// The name cannot be part of a path.
-    pub fn organization(name: &str) -> Result<Self> {
+    pub(crate) fn organization(name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::Organization;
         let path = format!("/api/v2/organizations/{}", encode_segment(endpoint, name)?);
         Ok(Self::new(endpoint, Method::GET, path, parse_object))
@@ -90,7 +89,7 @@ impl CoderCall<Vec<ProvisionerKey>> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn keys(organization: &str) -> Result<Self> {
+    pub(crate) fn keys(organization: &str) -> Result<Self> {
         let path = keys_path(CoderEndpoint::ListKeys, organization)?;
         Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, parse_list))
     }
@@ -101,7 +100,7 @@ impl CoderCall<CreatedKey> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn create_key(organization: &str, name: &str, tags: &BTreeMap<String, String>) -> Result<Self> {
+    pub(crate) fn create_key(organization: &str, name: &str, tags: &BTreeMap<String, String>) -> Result<Self> {
         let endpoint = CoderEndpoint::CreateKey;
         let path = keys_path(endpoint, organization)?;
         let ask = Self::new(endpoint, Method::POST, path, |body| {
@@ -117,7 +116,7 @@ impl CoderCall<Vec<ProvisionerKeyDaemons>> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn daemons(organization: &str) -> Result<Self> {
+    pub(crate) fn daemons(organization: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::ListDaemons;
         let path = format!("{}/daemons", keys_path(endpoint, organization)?);
         Ok(Self::new(endpoint, Method::GET, path, parse_list))
@@ -127,7 +126,7 @@ impl CoderCall<Vec<ProvisionerKeyDaemons>> {
 impl CoderCall<Entitlements> {
     /// The features of the license.
     #[must_use]
-    pub fn entitlements() -> Self {
+    pub(crate) fn entitlements() -> Self {
         let path = "/api/v2/entitlements".to_owned();
         Self::new(CoderEndpoint::Entitlements, Method::GET, path, parse_object)
     }
@@ -138,7 +137,7 @@ impl CoderCall<WorkspaceProxy> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn proxy(name: &str) -> Result<Self> {
+    pub(crate) fn proxy(name: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::GetProxy, name)?;
         Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, parse_object))
     }
@@ -147,7 +146,7 @@ impl CoderCall<WorkspaceProxy> {
 impl CoderCall<Vec<WorkspaceProxy>> {
     /// All workspace proxies.
     #[must_use]
-    pub fn proxies() -> Self {
+    pub(crate) fn proxies() -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
         Self::new(CoderEndpoint::GetProxy, Method::GET, path, |body| {
             Some(parse_object::<Regions>(body)?.regions.unwrap_or_default())
@@ -158,7 +157,7 @@ impl CoderCall<Vec<WorkspaceProxy>> {
 impl CoderCall<CreatedProxy> {
     /// Registers a workspace proxy.
     #[must_use]
-    pub fn create_proxy(looks: &ProxyDisplay) -> Self {
+    pub(crate) fn create_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
         let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy);
         ask.with_body(looks)
@@ -168,7 +167,7 @@ impl CoderCall<CreatedProxy> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
+    pub(crate) fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::PatchProxy, id)?;
         let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, parse_created_proxy);
         Ok(ask.with_body(&ProxyPatch {
@@ -184,7 +183,7 @@ impl CoderCall<()> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn delete_key(organization: &str, name: &str) -> Result<Self> {
+    pub(crate) fn delete_key(organization: &str, name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::DeleteKey;
         let name = encode_segment(endpoint, name)?;
         let path = format!("{}/{name}", keys_path(endpoint, organization)?);
@@ -195,7 +194,7 @@ impl CoderCall<()> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn delete_proxy(id: &str) -> Result<Self> {
+    pub(crate) fn delete_proxy(id: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::DeleteProxy, id)?;
         Ok(Self::new(CoderEndpoint::DeleteProxy, Method::DELETE, path, ignore_body))
     }
@@ -256,5 +255,119 @@ impl<T> fmt::Debug for CoderCall<T> {
             .field("endpoint", &self.endpoint)
             .field("path", &self.path)
             .finish_non_exhaustive()
+    }
+}
+
+/// An API call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CoderEndpoint {
+    /// Read the server's version.
+    BuildInfo,
+    /// Read the token's user.
+    User,
+    /// Read an organization.
+    Organization,
+    /// List an organization's keys.
+    ListKeys,
+    /// Create a key.
+    CreateKey,
+    /// Delete a key.
+    DeleteKey,
+    /// List an organization's keys with their daemons.
+    ListDaemons,
+    /// Read the features of the license.
+    Entitlements,
+    /// Read a workspace proxy.
+    GetProxy,
+    /// Register a workspace proxy.
+    CreateProxy,
+    /// Change a workspace proxy or its token.
+    PatchProxy,
+    /// Delete a workspace proxy.
+    DeleteProxy,
+}
+
+impl CoderEndpoint {
+    /// All calls.
+    pub(crate) const ALL: [Self; 12] = [
+        Self::BuildInfo,
+        Self::User,
+        Self::Organization,
+        Self::ListKeys,
+        Self::CreateKey,
+        Self::DeleteKey,
+        Self::ListDaemons,
+        Self::Entitlements,
+        Self::GetProxy,
+        Self::CreateProxy,
+        Self::PatchProxy,
+        Self::DeleteProxy,
+    ];
+
+    /// Name in messages.
+    #[must_use]
+    pub(crate) const fn phrase(self) -> &'static str {
+        match self {
+            Self::BuildInfo => "read version",
+            Self::User => "read user",
+            Self::Organization => "read organization",
+            Self::ListKeys => "list keys",
+            Self::CreateKey => "create key",
+            Self::DeleteKey => "delete key",
+            Self::ListDaemons => "list daemons",
+            Self::Entitlements => "read entitlements",
+            Self::GetProxy => "read proxy",
+            Self::CreateProxy => "create proxy",
+            Self::PatchProxy => "patch proxy",
+            Self::DeleteProxy => "delete proxy",
+        }
+    }
+
+    /// Name in metrics.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::BuildInfo => "buildinfo",
+            Self::User => "user",
+            Self::Organization => "organization",
+            Self::ListKeys => "list_keys",
+            Self::CreateKey => "create_key",
+            Self::DeleteKey => "delete_key",
+            Self::ListDaemons => "list_daemons",
+            Self::Entitlements => "entitlements",
+            Self::GetProxy => "get_proxy",
+            Self::CreateProxy => "create_proxy",
+            Self::PatchProxy => "patch_proxy",
+            Self::DeleteProxy => "delete_proxy",
+        }
+    }
+
+    /// Whether the rate-limit bypass is allowed for it, if configured.
+    #[must_use]
+    pub(crate) const fn may_bypass(self) -> bool {
+        matches!(
+            self,
+            Self::ListKeys
+                | Self::CreateKey
+                | Self::DeleteKey
+                | Self::CreateProxy
+                | Self::PatchProxy
+                | Self::DeleteProxy
+        )
+    }
+
+    /// Whether the server authenticates it. Otherwise no token is sent.
+    #[must_use]
+    pub(crate) const fn needs_token(self) -> bool {
+        !matches!(self, Self::BuildInfo | Self::Entitlements)
+    }
+
+    /// Whether it only reads.
+    #[must_use]
+    pub(crate) const fn is_read(self) -> bool {
+        !matches!(
+            self,
+            Self::CreateKey | Self::DeleteKey | Self::CreateProxy | Self::PatchProxy | Self::DeleteProxy
+        )
     }
 }

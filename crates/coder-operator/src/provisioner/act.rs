@@ -9,15 +9,14 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-use super::children;
 use super::decide::secret_ref;
-use super::world::{BoundKeyScope, Children, Observed, Progress, Step};
+use super::{BoundKeyScope, Children, Observed, Progress, Step, children};
+use crate::blocked::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::children_state::{self, SecretState};
 use crate::client::{
     self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization, ProvisionerKeyDaemons,
 };
 use crate::context::CoderContext;
-use crate::hindrance::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::object::Object;
 use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient, Timestamped};

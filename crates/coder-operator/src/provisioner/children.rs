@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::world::Children;
+use super::Children;
 use crate::pods::{CA_KEY, PodMounts, ca_env, child_labels, digest, security_contexts, volumes};
 
 /// The longest label and the longest name of most objects.

@@ -7,9 +7,7 @@ mod conditions;
 mod deletion;
 mod desired;
 mod key;
-mod outcome;
 mod plan_builder;
-mod retire;
 
 #[cfg(test)]
 mod tests;
@@ -18,13 +16,13 @@ use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
 
-use super::world::{BoundKeyScope, Children, KeyScope, Observed, Plan, Step};
+use super::{BoundKeyScope, Children, KeyScope, Observed, Plan, Step};
 use crate::access::Access;
+use crate::blocked::PERMANENT_RETRY;
 use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, Entitlement, Organization};
-use crate::ending::PERMANENT_RETRY;
+use crate::conditions::{elapsed, whole_seconds};
 use crate::server::MaxAge;
-use crate::times::{elapsed, whole_seconds};
 
 pub(crate) use self::desired::{candidate_names, secret_ref, tags_hash};
 use plan_builder::{Course, Draft, Next, Stop};
@@ -51,7 +49,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
         true => deletion::decide_deletion(world, &mut draft),
         false => run_course(world, &mut draft),
     };
-    outcome::build_plan(world, draft, ended)
+    plan_builder::build_plan(world, draft, ended)
 }
 
 fn run_course(world: &Observed, draft: &mut Draft) -> Course<()> {
@@ -85,7 +83,7 @@ fn run_course(world: &Observed, draft: &mut Draft) -> Course<()> {
         return Err(Next::step(Step::Apply(children)));
     }
     count_daemons(world, draft, &key)?;
-    retire::decide_retirement(world, draft)?;
+    deletion::decide_retirement(world, draft)?;
     restart_pods(world, draft)?;
     draft.deferred_stop.take().map_or(Ok(()), |stop| Err(Next::Stop(stop)))
 }
@@ -200,10 +198,10 @@ fn count_daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course
     if let Some(found) = listed.value.iter().find(|it| it.key.name == key.name) {
         draft.record_key_id(&found.key);
     }
-    let connected = retire::connected_daemons(&listed.value, &key.name);
+    let connected = deletion::connected_daemons(&listed.value, &key.name);
     let old = draft.status.retiring.iter().filter(|it| it.used);
     let here = old.filter(|it| KeyScope::for_key(&it.key) == place.place);
-    let serving = here.map(|it| retire::connected_daemons(&listed.value, &it.key.name));
+    let serving = here.map(|it| deletion::connected_daemons(&listed.value, &it.key.name));
     // Those that have stopped are shown for a while yet.
     let serving = (connected + serving.sum::<u32>()).min(wanted).max(connected);
     draft.count_daemons(world, connected, serving);

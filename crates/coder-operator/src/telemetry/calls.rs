@@ -12,8 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{debug, info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{CoderCounters, Occurrence};
+use super::{CoderCounters, Metric, Occurrence, Sample, encode_counters, encode_gauges};
 use crate::client::CoderEndpoint;
 
 /// From a cached response to the longest wait for a call.
@@ -123,7 +122,7 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_counters(COUNTERS, servers, encoder)?;
+    encode_counters(COUNTERS, servers, encoder)?;
     let (name, help) = ("aplomb_coder_request_seconds", "Duration of calls");
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (server, tally) in servers {
@@ -132,7 +131,7 @@ pub(super) fn encode(
             .encode(shown.encode_family(&[("server", server.as_str())])?)?;
     }
     match leads {
-        true => show::encode_gauges(GAUGES, servers, encoder),
+        true => encode_gauges(GAUGES, servers, encoder),
         false => Ok(()),
     }
 }
@@ -143,15 +142,15 @@ fn server_counters<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut S
 
 /// A call to a server ended.
 #[derive(Clone, Copy, Debug)]
-pub struct CallCompleted<'a> {
+pub(crate) struct CallCompleted<'a> {
     /// The server.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
     /// The call.
-    pub endpoint: CoderEndpoint,
+    pub(crate) endpoint: CoderEndpoint,
     /// HTTP status, if there was a response.
-    pub status: Option<u16>,
+    pub(crate) status: Option<u16>,
     /// Its duration.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
 }
 
 impl Occurrence for CallCompleted<'_> {
@@ -178,7 +177,7 @@ impl Occurrence for CallCompleted<'_> {
 
 /// What delayed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeferReason {
+pub(crate) enum DeferReason {
     /// The backoff of the object after a 429.
     Gate,
     /// The queue of the rate limiter.
@@ -201,11 +200,11 @@ impl DeferReason {
 
 /// A call was delayed.
 #[derive(Clone, Copy, Debug)]
-pub struct CallDeferred<'a> {
+pub(crate) struct CallDeferred<'a> {
     /// The server.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
     /// The reason.
-    pub reason: DeferReason,
+    pub(crate) reason: DeferReason,
 }
 
 impl Occurrence for CallDeferred<'_> {
@@ -217,15 +216,15 @@ impl Occurrence for CallDeferred<'_> {
 
 /// A server reported its rate limit.
 #[derive(Clone, Copy, Debug)]
-pub struct LimitReported<'a> {
+pub(crate) struct LimitReported<'a> {
     /// The server.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
     /// The call.
-    pub endpoint: CoderEndpoint,
+    pub(crate) endpoint: CoderEndpoint,
     /// The limit.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// Remaining calls.
-    pub remaining: u32,
+    pub(crate) remaining: u32,
 }
 
 impl Occurrence for LimitReported<'_> {
@@ -238,9 +237,9 @@ impl Occurrence for LimitReported<'_> {
 
 /// A server refused to bypass its rate limit.
 #[derive(Clone, Copy, Debug)]
-pub struct BypassRefused<'a> {
+pub(crate) struct BypassRefused<'a> {
     /// The server.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
 }
 
 impl Occurrence for BypassRefused<'_> {
@@ -256,9 +255,9 @@ impl Occurrence for BypassRefused<'_> {
 
 /// A server ignored the rate-limit bypass.
 #[derive(Clone, Copy, Debug)]
-pub struct BypassIneffective<'a> {
+pub(crate) struct BypassIneffective<'a> {
     /// The server.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
 }
 
 impl Occurrence for BypassIneffective<'_> {
@@ -271,11 +270,11 @@ impl Occurrence for BypassIneffective<'_> {
 
 /// The lease was lost during a call: another replica may have acted too.
 #[derive(Clone, Copy, Debug)]
-pub struct CallStale<'a> {
+pub(crate) struct CallStale<'a> {
     /// The server.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
     /// The call.
-    pub endpoint: CoderEndpoint,
+    pub(crate) endpoint: CoderEndpoint,
 }
 
 impl Occurrence for CallStale<'_> {

@@ -10,8 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{CoderCounters, Occurrence};
+use super::{CoderCounters, Metric, Occurrence, Sample, encode_counters, encode_gauges};
 use crate::object::Object;
 
 /// From a write to a rollout that waits for jobs.
@@ -111,10 +110,10 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     if leads {
-        show::encode_gauges(GAUGES, &ledger.objects, encoder)?;
+        encode_gauges(GAUGES, &ledger.objects, encoder)?;
     }
-    show::encode_counters(ROTATIONS, &ledger.rotations, encoder)?;
-    show::encode_counters(ORPHANS, &ledger.orphans, encoder)?;
+    encode_counters(ROTATIONS, &ledger.rotations, encoder)?;
+    encode_counters(ORPHANS, &ledger.orphans, encoder)?;
     let name = "aplomb_coder_rotation_stage_seconds";
     let help = "Duration of each stage of a rotation";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
@@ -127,23 +126,23 @@ pub(super) fn encode(
 
 /// A decision was made for an object.
 #[derive(Clone, Copy, Debug)]
-pub struct ObjectDecided<'a> {
+pub(crate) struct ObjectDecided<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub(crate) object: &'a Object,
     /// Its server, once known.
-    pub server: Option<&'a str>,
+    pub(crate) server: Option<&'a str>,
     /// Whether it is ready.
-    pub ready: bool,
+    pub(crate) ready: bool,
     /// The reason of the condition Ready.
-    pub reason: &'a str,
+    pub(crate) reason: &'a str,
     /// Whether the server rate limits calls.
-    pub throttled: bool,
+    pub(crate) throttled: bool,
     /// Connected and wanted daemons, if known.
-    pub daemons: Option<(u32, u32)>,
+    pub(crate) daemons: Option<(u32, u32)>,
     /// Since when the oldest replaced key or proxy waits to be deleted.
-    pub rotating: Option<Timestamp>,
+    pub(crate) rotating: Option<Timestamp>,
     /// Since when it is being deleted.
-    pub deleting: Option<Timestamp>,
+    pub(crate) deleting: Option<Timestamp>,
 }
 
 impl Occurrence for ObjectDecided<'_> {
@@ -175,9 +174,9 @@ impl Occurrence for ObjectDecided<'_> {
 
 /// An object was deleted.
 #[derive(Clone, Copy, Debug)]
-pub struct ObjectRemoved<'a> {
+pub(crate) struct ObjectRemoved<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub(crate) object: &'a Object,
 }
 
 impl Occurrence for ObjectRemoved<'_> {
@@ -191,11 +190,11 @@ impl Occurrence for ObjectRemoved<'_> {
 
 /// A key or token was replaced. Emitted once for each.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyRotated<'a> {
+pub(crate) struct KeyRotated<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub(crate) object: &'a Object,
     /// The reason, a fixed word of the operator.
-    pub reason: &'a str,
+    pub(crate) reason: &'a str,
 }
 
 impl Occurrence for KeyRotated<'_> {
@@ -209,7 +208,7 @@ impl Occurrence for KeyRotated<'_> {
 
 /// A stage of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RotationStage {
+pub(crate) enum RotationStage {
     /// From the decision to the new key.
     Create,
     /// From the new key in its Secret until the old one is deleted.
@@ -227,13 +226,13 @@ impl RotationStage {
 
 /// A stage of a rotation ended.
 #[derive(Clone, Copy, Debug)]
-pub struct RotationStageEnded<'a> {
+pub(crate) struct RotationStageEnded<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub(crate) object: &'a Object,
     /// The stage.
-    pub stage: RotationStage,
+    pub(crate) stage: RotationStage,
     /// Its duration.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
 }
 
 impl Occurrence for RotationStageEnded<'_> {
@@ -252,13 +251,13 @@ fn host_name(url: &str) -> &str {
 
 /// A key or proxy was left behind at its server, because its object had to be deleted.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyOrphaned<'a> {
+pub(crate) struct KeyOrphaned<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub(crate) object: &'a Object,
     /// The server.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
     /// Its name on the server.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
 }
 
 impl Occurrence for KeyOrphaned<'_> {

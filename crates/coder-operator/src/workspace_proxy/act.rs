@@ -7,12 +7,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-use super::children;
 use super::decide::{proxy_display, secret_ref};
-use super::world::{Children, Observed, Progress, ProxyRegistration, ProxyScope, Step};
+use super::{Children, Observed, Progress, ProxyRegistration, ProxyScope, Step, children};
+use crate::blocked::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::client::{CallError, CallErrorClass, CoderEndpoint, CreatedProxy};
 use crate::context::CoderContext;
-use crate::hindrance::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::object::Object;
 use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient};

@@ -10,9 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::world::Children;
-use crate::pods::{CA_KEY, PodMounts, ca_env, security_contexts, volumes};
-use crate::pods::{child_labels, digest};
+use super::Children;
+use crate::pods::{CA_KEY, PodMounts, ca_env, child_labels, digest, security_contexts, volumes};
 
 /// The longest name of a Service.
 const MAX_NAME: usize = 63;

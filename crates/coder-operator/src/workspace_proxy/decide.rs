@@ -6,10 +6,8 @@
 mod conditions;
 mod deletion;
 mod desired;
-mod outcome;
 mod plan_builder;
 mod registration;
-mod retire;
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +16,11 @@ use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, reasons};
 
-use super::world::{Children, Observed, Plan, ProxyRegistration, Step};
+use super::{Children, Observed, Plan, ProxyRegistration, Step};
 use crate::access::Access;
+use crate::blocked::PERMANENT_RETRY;
 use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, Entitlement};
-use crate::ending::PERMANENT_RETRY;
 
 pub(crate) use self::desired::{proxy_display, secret_ref};
 use plan_builder::{Course, Draft, Next, Stop};
@@ -46,7 +44,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
         },
         (false, None) => decide_unmanaged(world, &mut draft),
     };
-    outcome::build_plan(world, draft, ended)
+    plan_builder::build_plan(world, draft, ended)
 }
 
 /// The operator registers the proxy.
@@ -78,7 +76,7 @@ fn decide_registered(world: &Observed, draft: &mut Draft, access: &Access) -> Co
     } else {
         draft.requeue_within(WAITING_MAX_AGE);
     }
-    retire::decide_retirement(world, draft)
+    deletion::decide_retirement(world, draft)
 }
 
 /// The proxy was registered by the user: no server is called, unless something is to be deleted
@@ -109,7 +107,7 @@ fn decide_unmanaged(world: &Observed, draft: &mut Draft) -> Course<()> {
             prune: draft.status.retiring.is_empty(),
         })));
     }
-    retire::decide_retirement(world, draft)
+    deletion::decide_retirement(world, draft)
 }
 
 fn image_missing(control_plane: Option<&str>) -> Next {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::children::name;
 use super::decide::secret_ref;
-use super::world::{Observed, Progress, ProxyScope};
+use super::{Observed, Progress, ProxyScope};
 use crate::access::{Access, AccessDenied, ServerClaim, bound_token, resolve_access};
 use crate::children_state::{self, DeploymentState, SecretState};
 use crate::context::CoderContext;

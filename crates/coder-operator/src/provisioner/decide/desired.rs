@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 
 use crate::access::{Access, hex};
 use crate::client::Organization;
-use crate::provisioner::world::Observed;
-use crate::times::elapsed;
+use crate::conditions::elapsed;
+use crate::provisioner::Observed;
 
 /// The longest name of a Secret.
 const MAX_NAME: usize = 253;

@@ -1,15 +1,28 @@
-//! Which identity's rate limit a token uses. Pure: the caller passes the server's responses and the
-//! time.
+//! Which identity's rate limit a token uses: the server's version and the token's user, cached for an
+//! hour.
 //!
 //! Since 2.32 the server counts by user: two tokens of one user share a limit. Earlier versions
-//! count by address, so that all tokens share one.
+//! count by address, so that all tokens share one. The two reads count against the shared limit. If
+//! they fail, the token has its own limit until they succeed.
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::time::Instant;
+
+use super::client::IdentityLimits;
+use super::reads::OwnedCaller;
+use super::{Caller, MaxAge, ServerClient, Timestamped};
+use crate::blocked::Pushback;
+use crate::client::{CallErrorClass, CoderCall, CoderEndpoint};
 
 /// How long the identity is cached.
 const IDENTITY_TTL: Duration = Duration::from_secs(3600);
+/// Maximum age of a read of it that another caller started.
+const IDENTITY_MAX_AGE: Duration = Duration::from_secs(1800);
+/// Name of the combined read of version and user, which has no single path.
+const IDENTITY_PATH: &str = "identity";
 /// When it is read again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// The first version that counts by user and supports the bypass header.
@@ -86,6 +99,76 @@ impl IdentityCache {
         let own = || LimitOwner::Token(self.fingerprint.clone());
         self.owner.clone().unwrap_or_else(own)
     }
+}
+
+impl ServerClient {
+    /// What a call spends from. A future of its own: looks need a purse, and this is a look.
+    pub(super) fn limits_for<'a>(&'a self, asker: &'a Caller<'a>) -> BoxFuture<'a, Result<IdentityLimits, Pushback>> {
+        async move {
+            let whose = self.limit_owner(asker).await?;
+            Ok(self.0.limits(&whose))
+        }
+        .boxed()
+    }
+
+    async fn limit_owner(&self, asker: &Caller<'_>) -> Result<LimitOwner, Pushback> {
+        let now = Instant::now();
+        if let Some(whose) = self.0.with_identity(|known| known.fresh_owner(now)) {
+            return Ok(whose);
+        }
+        let begin = |owned: OwnedCaller| {
+            let server = self.clone();
+            async move { server.read_identity(&owned.caller()).await }.boxed()
+        };
+        let table = &self.0.reads.identity;
+        let fresh = MaxAge::Within(IDENTITY_MAX_AGE);
+        let at = (CoderEndpoint::User, IDENTITY_PATH);
+        match self.read_cached(table, asker, at, fresh, begin).await {
+            Ok(told) => {
+                let whose = told.value.clone();
+                self.0.with_identity(|known| known.set_owner(whose.clone(), now));
+                Ok(whose)
+            }
+            Err(Pushback::Refused(error)) if is_transient(error.class) => {
+                Ok(self.0.with_identity(|known| known.record_failure(now)))
+            }
+            Err(pushback) => Err(pushback),
+        }
+    }
+
+    async fn read_identity(&self, asker: &Caller<'_>) -> Result<Timestamped<LimitOwner>, Pushback> {
+        let (all, place) = (
+            self.0.limits(&LimitOwner::SourceAddress),
+            self.queue_entry(IDENTITY_PATH),
+        );
+        let now = Instant::now();
+        let by_user = match self.0.site.per_user(now.checked_sub(IDENTITY_TTL)) {
+            Some(by_user) => by_user,
+            None => {
+                let ask = CoderCall::build_info();
+                let told = self.send_counted(&all, asker, &ask, &place).await?;
+                let by_user = limits_per_user(&told.value.version);
+                self.0.site.set_per_user(by_user, now);
+                by_user
+            }
+        };
+        if !by_user {
+            return Ok(Timestamped {
+                requested_at: now,
+                server_time: self.0.now(),
+                value: LimitOwner::SourceAddress,
+            });
+        }
+        let ask = CoderCall::user();
+        let told = self.send_counted(&all, asker, &ask, &place).await?;
+        Ok(told.map(|user| LimitOwner::User(user.id)))
+    }
+}
+
+/// Whether the call that is wanted may fare better than the one that asked who we are. A token that is
+/// refused is refused everywhere, and after a 429 the object makes no call.
+fn is_transient(class: CallErrorClass) -> bool {
+    !matches!(class, CallErrorClass::Token | CallErrorClass::Limited)
 }
 
 #[cfg(test)]

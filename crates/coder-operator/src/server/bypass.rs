@@ -1,22 +1,25 @@
-//! Whether the server honors the rate-limit bypass of one token. Pure: the caller passes results
-//! and the time.
+//! Calls that ask the server to bypass its rate limit, and whether it honors that for a token.
 //!
 //! One call at a time tries the header until the server has honored it, so that a refusal costs one
 //! request and not one for each call in flight. A refusal is remembered for an hour, and so is a
-//! bypass without effect.
+//! bypass without effect. Such calls take no turn, but still respect the backoff.
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use crate::client::CallErrorClass;
+use super::client::{CallCharge, IdentityLimits};
+use super::{Caller, ServerClient, Timestamped};
+use crate::blocked::Pushback;
+use crate::client::{CallErrorClass, CoderCall};
+use crate::telemetry::{BypassIneffective, BypassRefused, DeferReason};
 
 /// How long a refusal is remembered.
 const REFUSAL_TTL: Duration = Duration::from_secs(3600);
 
 /// State of the bypass for one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BypassState {
+pub(crate) enum BypassState {
     /// Not tried, or too long ago.
     #[default]
     Untried,
@@ -86,6 +89,79 @@ impl BypassMemory {
         }
         (self.state, self.until) = (what, Some(now + REFUSAL_TTL));
         Some(what)
+    }
+}
+
+/// When one asks again who found too many such calls under way.
+const BUSY_RETRY: Duration = Duration::from_secs(1);
+
+/// A call that sends the header. Its result is stored even if its caller no longer waits.
+struct Trial<'a> {
+    server: &'a ServerClient,
+    result: Option<Result<(), CallErrorClass>>,
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        let (now, desk) = (Instant::now(), &self.server.0);
+        let news = desk.with_bypass(|memory| memory.end_trial(self.result, now));
+        self.server.report_bypass(news);
+    }
+}
+
+impl ServerClient {
+    /// How the bypass stands with this token.
+    #[must_use]
+    pub(crate) fn bypass_state(&self) -> BypassState {
+        self.0.with_bypass(|memory| memory.state(Instant::now()))
+    }
+
+    /// Whether a call that wants the bypass sends its header. If so it must go through
+    /// [`Self::uncounted`].
+    pub(super) fn may_bypass(&self) -> bool {
+        let now = Instant::now();
+        if self.0.site.per_user(None) == Some(false) {
+            let news = self.0.with_bypass(|memory| memory.record_unsupported(now));
+            self.report_bypass(news);
+            return false;
+        }
+        self.0.with_bypass(|memory| memory.begin_trial(now))
+    }
+
+    /// One call that the server is asked not to count.
+    pub(super) async fn send_uncounted<T>(
+        &self,
+        purse: &IdentityLimits,
+        asker: &Caller<'_>,
+        ask: &CoderCall<T>,
+    ) -> Result<Timestamped<T>, Pushback> {
+        let mut trial = Trial {
+            server: self,
+            result: None,
+        };
+        let slot = timeout_at(asker.call_deadline(), purse.uncounted_slots.acquire()).await;
+        let Ok(Ok(_slot)) = slot else {
+            let until = Instant::now() + BUSY_RETRY;
+            return Err(self.defer_call(DeferReason::Bypass, until, false));
+        };
+        let heard = self.exchange(asker, ask, CallCharge::Uncounted).await;
+        trial.result = match &heard {
+            Ok(_) => Some(Ok(())),
+            Err(Pushback::Refused(error)) => Some(Err(error.class)),
+            Err(Pushback::Later { .. }) => None,
+        };
+        heard
+    }
+
+    /// Says what was not known before.
+    fn report_bypass(&self, news: Option<BypassState>) {
+        let server = self.0.site.base.name();
+        let telemetry = &self.0.common.settings.telemetry;
+        match news {
+            Some(BypassState::Refused) => telemetry.emit(BypassRefused { server }),
+            Some(BypassState::Ineffective) => telemetry.emit(BypassIneffective { server }),
+            Some(BypassState::Untried | BypassState::Works) | None => {}
+        }
     }
 }
 

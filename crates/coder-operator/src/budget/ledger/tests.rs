@@ -125,3 +125,55 @@ fn a_turn_that_is_not_taken_goes_to_the_next() {
     // The first never comes; the second does, at its time, and is the first in the queue.
     assert_eq!(wait_for_turn(&mut ledger, 2, now + second_wait), None);
 }
+
+fn order(queue: &CallQueue<u32>, now: Instant) -> Vec<u32> {
+    queue.call_order(now).map(|ticket| ticket.key).collect()
+}
+
+#[test]
+fn deletions_go_first_and_no_lane_starves() {
+    let now = Instant::now();
+    let mut queue = CallQueue::default();
+    for who in 0..10 {
+        queue.push(&(who + 200), CallPriority::Read, now);
+        queue.push(&(who + 100), CallPriority::Write, now);
+        queue.push(&who, CallPriority::Delete, now);
+    }
+    let begin = [0, 1, 2, 100, 3, 4, 5, 200, 6, 7, 8, 101, 9, 102, 103, 201];
+    assert_eq!(order(&queue, now)[..begin.len()], begin);
+    for who in begin {
+        assert_eq!(queue.call_order(now).next().map(|first| first.key), Some(who));
+        queue.remove_granted(&who);
+    }
+    assert_eq!(queue.len(), 14);
+}
+
+#[test]
+fn a_repeated_request_keeps_the_place_and_a_different_one_does_not() {
+    let now = Instant::now();
+    let mut queue = CallQueue::default();
+    for who in [1, 2, 3, 1] {
+        queue.push(&who, CallPriority::Write, now);
+    }
+    assert_eq!(order(&queue, now), [1, 2, 3]);
+    queue.push(&1, CallPriority::Read, now);
+    assert_eq!(order(&queue, now), [2, 3, 1]);
+    assert_eq!(queue.count_ahead(&1, now), 2);
+}
+
+#[test]
+fn an_absent_caller_is_skipped_and_keeps_its_place() {
+    let now = Instant::now();
+    let mut queue = CallQueue::default();
+    queue.push(&1, CallPriority::Write, now);
+    queue.push(&2, CallPriority::Write, now);
+    let later = now + TURN_GRACE + Duration::from_millis(1);
+    queue.set_wake_time(&2, later);
+    assert_eq!(order(&queue, later), [2]);
+    queue.push(&1, CallPriority::Write, later);
+    assert_eq!(order(&queue, later), [1, 2]);
+    queue.sweep(now + WAIT_EXPIRY);
+    assert_eq!(queue.len(), 2);
+    queue.sweep(later + WAIT_EXPIRY + Duration::from_millis(1));
+    assert_eq!(queue.len(), 0);
+}

@@ -141,3 +141,60 @@ fn without_limit_headers_there_is_no_limit() {
     window.record_answer(None, &silent, now, now);
     assert_eq!(window.room(None, now), usize::MAX);
 }
+
+/// A bound after a time is that bound and what two clocks may drift apart until then.
+fn assert_end(edge: WindowEdge, reset: i64, now: Instant, after: f64) {
+    let after = seconds(after) + CLOCK_TOLERANCE;
+    assert_eq!(edge.latest_end(reset), now + after + after / DRIFT_DIVISOR);
+}
+
+fn seconds(many: f64) -> Duration {
+    Duration::from_secs_f64(many)
+}
+
+fn morning() -> Instant {
+    Instant::now() + seconds(500.0)
+}
+
+#[test]
+fn the_first_answer_bounds_it_within_two_seconds_and_the_way() {
+    let sent = morning();
+    let now = sent + seconds(0.2);
+    let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_020), sent, now);
+    assert_end(edge, 1_000_050, now, 31.0);
+}
+
+#[test]
+fn the_first_answer_of_the_next_window_tightens_it() {
+    let sent = morning();
+    let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_020), sent, sent);
+    let later = sent + seconds(30.3);
+    let edge = WindowEdge::learn(Some(edge), 1_000_110, Some(1_000_050), later, later);
+    assert_end(edge, 1_000_110, later, 60.0);
+}
+
+#[test]
+fn without_a_date_it_is_a_window_away() {
+    let now = morning();
+    assert_end(WindowEdge::learn(None, 7, None, now, now), 7, now, 60.0);
+    assert_end(WindowEdge::learn(None, 7, Some(99_999), now, now), 7, now, 60.0);
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_it_later_again() {
+    let now = morning();
+    let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_040), now, now);
+    let again = WindowEdge::learn(Some(edge), 1_000_050, Some(1_000_000), now, now);
+    assert_end(again, 1_000_050, now, 51.0);
+}
+
+#[test]
+fn the_current_window_is_the_one_that_has_not_surely_ended() {
+    let now = morning();
+    let edge = WindowEdge::learn(None, 1_000_050, Some(1_000_020), now, now);
+    assert_eq!(edge.current_reset(now), 1_000_050);
+    assert_eq!(edge.current_reset(now + seconds(30.9)), 1_000_050);
+    assert_eq!(edge.current_reset(now + seconds(31.1)), 1_000_110);
+    assert_eq!(edge.current_reset(now + seconds(91.1)), 1_000_170);
+    assert_eq!(edge.current_reset(now - seconds(30.0)), 999_990);
+}

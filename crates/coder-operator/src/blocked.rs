@@ -1,6 +1,7 @@
-//! How a reconcile ends that was blocked by a server, and how the status reports a rate limit.
-//! Pure.
+//! Why a call to a server brought no result, how a reconcile that it blocks ends, and how the status
+//! reports a rate limit. Pure.
 
+use std::fmt;
 use std::time::Duration;
 
 use aplomb::{Action, Error, ErrorClass as Pushed, EventNote, Result};
@@ -8,9 +9,138 @@ use aplomb_api::coder::RateLimited;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::client::CallErrorClass;
-use crate::hindrance::Blocked;
-use crate::times::{add_span, whole_seconds};
+use crate::client::{CallError, CallErrorClass, CoderEndpoint};
+use crate::conditions::{add_span, whole_seconds};
+use crate::server::MaxAge;
+
+/// Maximum age of cached data while a call is queued, and while the server refuses calls.
+const QUEUED_MAX_AGE: Duration = Duration::from_secs(300);
+const THROTTLED_MAX_AGE: Duration = Duration::from_secs(3600);
+
+/// Result of a read in this reconcile.
+pub(crate) type CallResult<T> = Result<T, Blocked>;
+
+/// Why a call brought no result.
+#[derive(Clone, Debug)]
+pub(crate) enum Blocked {
+    /// Nothing was sent; the call may be made at `until`. `limited`: because the server refused an
+    /// earlier one.
+    Later {
+        until: Instant,
+        limited: bool,
+        endpoint: &'static str,
+    },
+    /// The server refused, now or recently.
+    Refused(CallError),
+}
+
+impl Blocked {
+    pub(crate) fn class(&self) -> Option<CallErrorClass> {
+        match self {
+            Self::Later { .. } => None,
+            Self::Refused(error) => Some(error.class),
+        }
+    }
+
+    /// Whether it resolves without a person's intervention.
+    pub(crate) fn is_transient(&self) -> bool {
+        let class = self.class();
+        class.is_none_or(|it| {
+            matches!(
+                it,
+                CallErrorClass::Limited | CallErrorClass::Server | CallErrorClass::NoAnswer
+            )
+        })
+    }
+
+    /// Maximum age of cached data that may replace the response. A queued or rate-limited call does
+    /// not suggest that the data changed.
+    pub(crate) fn fallback_max_age(&self) -> Option<MaxAge> {
+        let limited = match self {
+            Self::Later { limited, .. } => *limited,
+            Self::Refused(error) if error.class == CallErrorClass::Limited => true,
+            Self::Refused(_) => return None,
+        };
+        let age = if limited { THROTTLED_MAX_AGE } else { QUEUED_MAX_AGE };
+        Some(MaxAge::Within(age))
+    }
+}
+
+/// Whether the call may have taken effect without a response.
+pub(crate) fn is_ambiguous(hindrance: &Blocked) -> bool {
+    let error = match hindrance {
+        Blocked::Later { .. } => return false,
+        Blocked::Refused(error) => error,
+    };
+    matches!(error.class, CallErrorClass::NoAnswer | CallErrorClass::Server)
+}
+
+pub(crate) fn new_blocked(endpoint: CoderEndpoint, pushback: Pushback) -> Blocked {
+    match pushback {
+        Pushback::Later { until, limited } => Blocked::Later {
+            until,
+            limited,
+            endpoint: endpoint.phrase(),
+        },
+        Pushback::Refused(error) => Blocked::Refused(error),
+    }
+}
+
+/// Why a call brought no result.
+#[derive(Clone)]
+pub(crate) enum Pushback {
+    /// Nothing was sent: the call is queued.
+    Later {
+        /// When to try again. The place in the queue is kept until then, and a little longer.
+        until: Instant,
+        /// Whether the server's rate limit delays it, and not other queued calls.
+        limited: bool,
+    },
+    /// The server refused or did not respond.
+    Refused(CallError),
+}
+
+impl Pushback {
+    /// The class of the refusal, if it is one.
+    #[must_use]
+    pub(crate) fn class(&self) -> Option<CallErrorClass> {
+        match self {
+            Self::Later { .. } => None,
+            Self::Refused(error) => Some(error.class),
+        }
+    }
+}
+
+impl From<CallError> for Pushback {
+    fn from(error: CallError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl fmt::Display for Pushback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Later { limited: true, .. } => f.write_str("waiting for the rate limit"),
+            Self::Later { limited: false, .. } => f.write_str("queued behind other calls"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Pushback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Later { until, limited } => f
+                .debug_struct("Later")
+                .field("until", until)
+                .field("limited", limited)
+                .finish(),
+            Self::Refused(error) => f.debug_tuple("Refused").field(error).finish(),
+        }
+    }
+}
+
+impl std::error::Error for Pushback {}
 
 /// Retry interval of a refusal that only a person can fix.
 pub(crate) const PERMANENT_RETRY: Duration = Duration::from_secs(600);
