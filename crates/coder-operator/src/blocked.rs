@@ -87,7 +87,7 @@ pub(crate) fn new_blocked(endpoint: CoderEndpoint, pushback: Pushback) -> Blocke
 }
 
 /// Why a call brought no result.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Pushback {
     /// Nothing was sent: the call is queued.
     Later {
@@ -102,7 +102,6 @@ pub(crate) enum Pushback {
 
 impl Pushback {
     /// The class of the refusal, if it is one.
-    #[must_use]
     pub(crate) fn class(&self) -> Option<CallErrorClass> {
         match self {
             Self::Later { .. } => None,
@@ -123,19 +122,6 @@ impl fmt::Display for Pushback {
             Self::Later { limited: true, .. } => f.write_str("waiting for the rate limit"),
             Self::Later { limited: false, .. } => f.write_str("queued behind other calls"),
             Self::Refused(error) => error.fmt(f),
-        }
-    }
-}
-
-impl fmt::Debug for Pushback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Later { until, limited } => f
-                .debug_struct("Later")
-                .field("until", until)
-                .field("limited", limited)
-                .finish(),
-            Self::Refused(error) => f.debug_tuple("Refused").field(error).finish(),
         }
     }
 }

@@ -12,14 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aplomb::ObjectRef;
 use aplomb::ratelimit::{InspectLimiter, LimiterLaneSnapshot, LimiterSnapshot};
+use hint::Hint;
 use http::HeaderMap;
 use jiff::Timestamp;
-use tokio::time::Instant;
-
-use crate::object::Object;
-use hint::Hint;
 use ledger::{Ledger, PathLevel, Step};
+use tokio::time::Instant;
 
 pub(crate) use ledger::CallPriority;
 
@@ -37,7 +36,7 @@ const KNOWN_SEGMENTS: [&str; 10] = [
     "buildinfo",
 ];
 
-type Tell = Arc<dyn Fn(&Object) + Send + Sync>;
+type Tell = Arc<dyn Fn(&ObjectRef) + Send + Sync>;
 
 /// What one identity may spend at one server. Clones share it.
 #[derive(Clone)]
@@ -46,7 +45,7 @@ pub(crate) struct Account(Arc<Inner>);
 struct Inner {
     name: String,
     notify: Tell,
-    ledger: Mutex<Ledger<Object>>,
+    ledger: Mutex<Ledger<ObjectRef>>,
 }
 
 /// Whether a call may go.
@@ -66,7 +65,6 @@ pub(crate) enum Turn {
 impl Account {
     /// An account that people know as `name`. `tell` is called with objects whose turn comes earlier than
     /// they were told; it must not call back.
-    #[must_use]
     pub(crate) fn new(name: &str, tell: Tell) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
@@ -76,8 +74,7 @@ impl Account {
     }
 
     /// Asks for the turn of `who` to call `path`.
-    #[must_use]
-    pub(crate) fn turn(&self, who: &Object, lane: CallPriority, path: &str, now: Instant) -> Turn {
+    pub(crate) fn turn(&self, who: &ObjectRef, lane: CallPriority, path: &str, now: Instant) -> Turn {
         let step = self.update(|ledger| ledger.turn(who, lane, path, now));
         match step {
             Step::Now => Turn::Now(Permit {
@@ -89,13 +86,12 @@ impl Account {
     }
 
     /// Gives up every place of an object.
-    pub(crate) fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &ObjectRef) {
         self.update(|ledger| ((), ledger.remove(who, Instant::now())));
     }
 
     /// How it stands, for people: by endpoint, without the names and ids in paths. An endpoint's tokens
     /// are those of its tightest path.
-    #[must_use]
     pub(crate) fn snapshot(&self, now: Instant) -> LimiterSnapshot {
         let ledger = self.lock();
         let mut endpoints: BTreeMap<String, LimiterLaneSnapshot> = BTreeMap::new();
@@ -123,13 +119,13 @@ impl Account {
     }
 
     /// Changes the ledger, and tells those it concerns once the lock is free.
-    fn update<T>(&self, change: impl FnOnce(&mut Ledger<Object>) -> (T, Vec<Object>)) -> T {
+    fn update<T>(&self, change: impl FnOnce(&mut Ledger<ObjectRef>) -> (T, Vec<ObjectRef>)) -> T {
         let (value, ready) = change(&mut self.lock());
         ready.iter().for_each(|who| (self.0.notify)(who));
         value
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Ledger<Object>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ledger<ObjectRef>> {
         let ledger = self.0.ledger.lock();
         ledger.unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,12 +138,6 @@ impl InspectLimiter for Account {
 
     fn snapshot(&self) -> LimiterSnapshot {
         Self::snapshot(self, Instant::now())
-    }
-}
-
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Account").field(&self.0.name).finish()
     }
 }
 
@@ -213,6 +203,12 @@ impl fmt::Debug for Permit {
         f.debug_struct("Permit")
             .field("account", &self.account)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Account").field(&self.0.name).finish()
     }
 }
 

@@ -39,23 +39,17 @@ pub(crate) struct CoderClient {
     token: ApiToken,
 }
 
-/// A successful response.
 #[derive(Clone)]
 pub(crate) struct CoderResponse<T> {
-    /// HTTP status.
     pub(crate) status: u16,
-    /// Response headers.
     pub(crate) headers: HeaderMap,
-    /// Decoded body.
     pub(crate) body: T,
 }
 
-/// Result of a call.
 pub(crate) type Result<T> = std::result::Result<T, CallError>;
 
 impl CoderClient {
     /// A client that reaches `base` over `transport`.
-    #[must_use]
     pub(crate) fn new(transport: Transport, base: ServerUrl, token: ApiToken) -> Self {
         Self {
             transport,
@@ -65,9 +59,6 @@ impl CoderClient {
     }
 
     /// Sends one request. With `bypass` it requests to bypass the rate limit.
-    ///
-    /// # Errors
-    /// The server returned an error, or did not respond.
     pub(crate) async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
         let lost = |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
         let request = self.build_request(ask, bypass).map_err(|cause| lost(&cause))?;

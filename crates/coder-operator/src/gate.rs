@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aplomb::ObjectRef;
 use aplomb_api::coder::RateLimited;
 use jiff::Timestamp;
 use tokio::time::Instant;
-
-use crate::object::Object;
 
 const BASE_DELAY: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_secs(120);
@@ -30,7 +29,7 @@ pub(crate) struct ObjectBackoffs(Arc<Mutex<State>>);
 struct State {
     /// Objects that were refused, or whose status was read. An entry stays after the backoff ends,
     /// so that an outdated status does not start it again.
-    gates: BTreeMap<Object, Gate>,
+    gates: BTreeMap<ObjectRef, Gate>,
     rng: fastrand::Rng,
 }
 
@@ -42,8 +41,6 @@ struct Gate {
 }
 
 impl ObjectBackoffs {
-    /// No backoffs yet.
-    #[must_use]
     pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             gates: BTreeMap::new(),
@@ -53,10 +50,9 @@ impl ObjectBackoffs {
 
     /// When `who` may call; `None` if now. `resume` is the rate limit in its status, which counts
     /// until this process has seen a response of its own.
-    #[must_use]
     pub(crate) fn not_before(
         &self,
-        who: &Object,
+        who: &ObjectRef,
         resume: Option<&RateLimited>,
         now: (Instant, Timestamp),
     ) -> Option<Instant> {
@@ -76,8 +72,7 @@ impl ObjectBackoffs {
 
     /// A call of `who` was refused with 429. Returns how long it waits. Calls that were in flight
     /// together count as one refusal.
-    #[must_use]
-    pub(crate) fn record_refusal(&self, who: &Object, now: Instant) -> Duration {
+    pub(crate) fn record_refusal(&self, who: &ObjectRef, now: Instant) -> Duration {
         let mut state = self.lock();
         let State { gates, rng: dice } = &mut *state;
         let gate = gates.entry(who.clone()).or_default();
@@ -91,19 +86,17 @@ impl ObjectBackoffs {
     }
 
     /// A call of `who` got any other response.
-    pub(crate) fn record_answer(&self, who: &Object) {
+    pub(crate) fn record_answer(&self, who: &ObjectRef) {
         self.lock().gates.insert(who.clone(), Gate::default());
     }
 
     /// Whether the last response to `who` was a 429.
-    #[must_use]
-    pub(crate) fn is_refused(&self, who: &Object) -> bool {
+    pub(crate) fn is_refused(&self, who: &ObjectRef) -> bool {
         let state = self.lock();
         state.gates.get(who).is_some_and(|gate| gate.refusals > 0)
     }
 
-    /// The object was deleted.
-    pub(crate) fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &ObjectRef) {
         self.lock().gates.remove(who);
     }
 

@@ -13,7 +13,6 @@ mod client;
 mod conditions;
 mod context;
 mod gate;
-mod object;
 mod operator;
 mod pods;
 mod provisioner;

@@ -1,4 +1,5 @@
 //! The operator of CoderProvisioner: keys, the Secret they are in, and the daemons that use them.
+
 pub(crate) mod act;
 pub(crate) mod children;
 pub(crate) mod controller;
@@ -108,9 +109,7 @@ pub(crate) enum Step {
     Create(KeyRecord),
     /// Puts a key into the Secret that could not be put there before.
     Store(KeyRecord),
-    /// Writes the children.
     Apply(Children),
-    /// Stops the daemons.
     Drain,
     /// Deletes a key at its server.
     Delete(KeyRecord),

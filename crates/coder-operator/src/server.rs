@@ -15,22 +15,21 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::Clock;
 use aplomb::fence::Fence;
 use aplomb::ratelimit::LimiterRegistry;
+use aplomb::{Clock, ObjectRef};
 use aplomb_api::coder::RateLimited;
 use aplomb_http_client::{ApiToken, BoxError, Transport};
+use client::{ServerState, TokenClient};
 use jiff::Timestamp;
+use reads::CallWaiters;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use crate::blocked::Pushback;
 use crate::client::{CoderClient, ServerUrl};
 use crate::gate::ObjectBackoffs;
-use crate::object::Object;
 use crate::telemetry::CoderMetrics;
-use client::{ServerState, TokenClient};
-use reads::CallWaiters;
 
 pub(crate) use bypass::BypassState;
 
@@ -42,16 +41,13 @@ const DEADLINE_MARGIN: Duration = Duration::from_millis(500);
 /// Opens a way to servers; the authorities in a bundle, as PEM, are trusted besides those of the machine.
 pub(crate) type CoderConnectFn = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
 /// Called with an object whose turn has come. It must not call back.
-pub(crate) type Tell = Arc<dyn Fn(&Object) + Send + Sync>;
+pub(crate) type Tell = Arc<dyn Fn(&ObjectRef) + Send + Sync>;
 
 /// What servers are reached with.
 #[derive(Clone)]
 pub(crate) struct ServerPoolSettings {
-    /// The way there.
     pub(crate) connect: CoderConnectFn,
-    /// Wall time.
     pub(crate) clock: Clock,
-    /// Metrics and logs.
     pub(crate) telemetry: CoderMetrics,
     /// Where accounts are shown.
     pub(crate) limiters: LimiterRegistry,
@@ -97,7 +93,7 @@ pub(crate) struct ServerClient(Arc<TokenClient>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     /// For which object.
-    pub(crate) object: &'a Object,
+    pub(crate) object: &'a ObjectRef,
     /// Whether it wants not to be counted.
     pub(crate) bypass: bool,
     /// The right to act.
@@ -132,7 +128,6 @@ pub(crate) struct Timestamped<T> {
     pub(crate) requested_at: Instant,
     /// The same moment by the server's clock.
     pub(crate) server_time: Timestamp,
-    /// What was read.
     pub(crate) value: T,
 }
 
@@ -146,8 +141,6 @@ pub(crate) enum MaxAge {
 }
 
 impl ServerPool {
-    /// No servers yet.
-    #[must_use]
     pub(crate) fn new(settings: ServerPoolSettings) -> Self {
         let common = Arc::new(Common {
             backoffs: ObjectBackoffs::new(settings.seed),
@@ -162,9 +155,6 @@ impl ServerPool {
 
     /// The server at an address, trusted by the authorities of a bundle, and called with a token.
     /// The same three give the same server.
-    ///
-    /// # Errors
-    /// The address or the bundle is invalid; says what to change.
     pub(crate) fn client(&self, url: &str, ca: Option<&str>, token: &ApiToken) -> Result<ServerClient, String> {
         let base = ServerUrl::parse(url).map_err(|what| format!("server URL {what}"))?;
         let authorities = ca.map(|pem| Sha256::digest(pem.as_bytes()).into());
@@ -193,13 +183,12 @@ impl ServerPool {
 
     /// Whether the last answer that an object got was a 429. What it knows from others says nothing of
     /// that.
-    #[must_use]
-    pub(crate) fn is_throttled(&self, who: &Object) -> bool {
+    pub(crate) fn is_throttled(&self, who: &ObjectRef) -> bool {
         self.0.common.backoffs.is_refused(who)
     }
 
     /// Removes the state of a deleted object, and its places in queues.
-    pub(crate) fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &ObjectRef) {
         self.0.common.backoffs.remove(who);
         let looks = self.0.common.waiters.remove_object(who);
         let sites: Vec<_> = self.with_state(|state| state.servers.values().cloned().collect());
@@ -257,12 +246,6 @@ impl fmt::Debug for ServerPool {
 impl fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.0.site.base).finish()
-    }
-}
-
-impl fmt::Debug for ServerPoolSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").finish_non_exhaustive()
     }
 }
 

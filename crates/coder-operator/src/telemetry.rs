@@ -42,13 +42,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aplomb::ObjectRef;
 use aplomb::fence::Fence;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-
-use crate::object::Object;
 
 pub(crate) use self::calls::{
     BypassIneffective, BypassRefused, CallCompleted, CallDeferred, CallStale, DeferReason, LimitReported,
@@ -65,23 +64,23 @@ pub struct CoderMetrics(Arc<Mutex<CoderCounters>>);
 #[derive(Debug, Default)]
 pub(crate) struct CoderCounters {
     servers: BTreeMap<String, calls::ServerCounters>,
-    objects: BTreeMap<Object, objects::ObjectSnapshot>,
-    rotations: BTreeMap<Object, objects::Rotations>,
-    orphans: BTreeMap<(&'static str, String), u64>,
+    objects: BTreeMap<ObjectRef, objects::ObjectSnapshot>,
+    rotations: BTreeMap<ObjectRef, objects::Rotations>,
+    orphans: BTreeMap<(Arc<str>, String), u64>,
     stages: objects::Stages,
     /// Leadership: a replica without it exports no state.
     fence: Option<Fence>,
 }
 
 /// An event that changes a metric, writes a log line, or both.
-pub(crate) trait Occurrence {
+pub(crate) trait CoderEvent {
     /// Updates the metrics and writes the log line.
     fn emit(self, ledger: &mut CoderCounters);
 }
 
 impl CoderMetrics {
     /// Counts and logs an event.
-    pub(crate) fn emit(&self, occurrence: impl Occurrence) {
+    pub(crate) fn emit(&self, occurrence: impl CoderEvent) {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -109,44 +108,46 @@ impl Collector for CoderMetrics {
 /// Labels of one sample.
 pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
 /// One sample: its labels in addition to those of its subject, and its value.
-pub(super) type Sample<'a, V> = (Labels<'a>, V);
+pub(super) type CoderSample<'a, V> = (Labels<'a>, V);
 
 /// The subject of a sample.
 pub(super) trait Subject {
     fn labels(&self) -> Labels<'_>;
 }
 
-/// A server.
 impl Subject for String {
     fn labels(&self) -> Labels<'_> {
         vec![("server", self)]
     }
 }
 
-impl Subject for Object {
+impl Subject for ObjectRef {
     fn labels(&self) -> Labels<'_> {
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
-        vec![("kind", self.kind), ("namespace", namespace), ("name", &self.key.name)]
+        vec![
+            ("kind", &*self.kind),
+            ("namespace", namespace),
+            ("name", &self.key.name),
+        ]
     }
 }
 
 /// Orphans, by kind and server.
-impl Subject for (&'static str, String) {
+impl Subject for (Arc<str>, String) {
     fn labels(&self) -> Labels<'_> {
-        vec![("kind", self.0), ("server", &self.1)]
+        vec![("kind", &*self.0), ("server", &self.1)]
     }
 }
 
 /// A metric whose samples are read from a snapshot.
-pub(super) struct Metric<P: 'static, V: 'static> {
+pub(super) struct CoderMetric<P: 'static, V: 'static> {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
-    pub(super) read: fn(&P) -> Vec<Sample<'_, V>>,
+    pub(super) read: fn(&P) -> Vec<CoderSample<'_, V>>,
 }
 
-/// Renders gauges.
 pub(super) fn encode_gauges<K: Subject, P>(
-    metrics: &[Metric<P, f64>],
+    metrics: &[CoderMetric<P, f64>],
     pictures: &BTreeMap<K, P>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
@@ -162,9 +163,8 @@ pub(super) fn encode_gauges<K: Subject, P>(
     Ok(())
 }
 
-/// Renders counters.
 pub(super) fn encode_counters<K: Subject, P>(
-    metrics: &[Metric<P, u64>],
+    metrics: &[CoderMetric<P, u64>],
     pictures: &BTreeMap<K, P>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {

@@ -1,4 +1,5 @@
 //! The operator of CoderWorkspaceProxy: registrations, the Secret with a proxy's token, and its pods.
+
 mod act;
 mod children;
 pub(crate) mod controller;
@@ -119,9 +120,7 @@ pub(crate) enum Step {
     Store(String),
     /// Tells the server the looks.
     PatchDisplay(ProxyRegistration),
-    /// Writes the children.
     Apply(Children),
-    /// Stops the pods.
     Drain,
     /// Takes a registration back.
     Deregister(RetiringProxy),

@@ -9,18 +9,18 @@ use super::*;
 
 const KEYS: &str = "/api/v2/organizations/3c9e/provisionerkeys";
 
-fn object(name: &str) -> Object {
-    Object {
-        kind: "CoderProvisioner",
+fn object(name: &str) -> ObjectRef {
+    ObjectRef {
+        kind: "CoderProvisioner".into(),
         key: ObjectKey::new(Some("default"), name),
     }
 }
 
 /// An account, and those it has told.
-fn account() -> (Account, Arc<Mutex<Vec<Object>>>) {
+fn account() -> (Account, Arc<Mutex<Vec<ObjectRef>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
-    let tell = move |who: &Object| heard.lock().expect("told").push(who.clone());
+    let tell = move |who: &ObjectRef| heard.lock().expect("told").push(who.clone());
     (Account::new("coder.example.com", Arc::new(tell)), told)
 }
 

@@ -22,9 +22,7 @@ type Result<T> = std::result::Result<T, CallError>;
 
 /// A request with response type `T`.
 pub(crate) struct CoderCall<T> {
-    /// The endpoint.
     pub(crate) endpoint: CoderEndpoint,
-    /// The HTTP method.
     pub(super) method: Method,
     /// The path without a query, by which the server's rate limit counts.
     pub(crate) path: String,
@@ -55,8 +53,6 @@ impl<T> CoderCall<T> {
 }
 
 impl CoderCall<BuildInfo> {
-    /// Version of the server.
-    #[must_use]
     pub(crate) fn build_info() -> Self {
         let path = "/api/v2/buildinfo".to_owned();
         Self::new(CoderEndpoint::BuildInfo, Method::GET, path, parse_object)
@@ -64,8 +60,6 @@ impl CoderCall<BuildInfo> {
 }
 
 impl CoderCall<CoderUser> {
-    /// The user of the token.
-    #[must_use]
     pub(crate) fn user() -> Self {
         let path = "/api/v2/users/me".to_owned();
         Self::new(CoderEndpoint::User, Method::GET, path, parse_object)
@@ -74,9 +68,6 @@ impl CoderCall<CoderUser> {
 
 impl CoderCall<Organization> {
     /// The organization with a name or ID.
-    ///
-    /// # Errors
-    /// The name cannot be part of a path.
     pub(crate) fn organization(name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::Organization;
         let path = format!("/api/v2/organizations/{}", encode_segment(endpoint, name)?);
@@ -86,9 +77,6 @@ impl CoderCall<Organization> {
 
 impl CoderCall<Vec<ProvisionerKey>> {
     /// The keys of an organization.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
     pub(crate) fn keys(organization: &str) -> Result<Self> {
         let path = keys_path(CoderEndpoint::ListKeys, organization)?;
         Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, parse_list))
@@ -97,9 +85,6 @@ impl CoderCall<Vec<ProvisionerKey>> {
 
 impl CoderCall<CreatedKey> {
     /// Creates a key.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
     pub(crate) fn create_key(organization: &str, name: &str, tags: &BTreeMap<String, String>) -> Result<Self> {
         let endpoint = CoderEndpoint::CreateKey;
         let path = keys_path(endpoint, organization)?;
@@ -113,9 +98,6 @@ impl CoderCall<CreatedKey> {
 
 impl CoderCall<Vec<ProvisionerKeyDaemons>> {
     /// The keys of an organization, with the daemons connected with each.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
     pub(crate) fn daemons(organization: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::ListDaemons;
         let path = format!("{}/daemons", keys_path(endpoint, organization)?);
@@ -125,7 +107,6 @@ impl CoderCall<Vec<ProvisionerKeyDaemons>> {
 
 impl CoderCall<Entitlements> {
     /// The features of the license.
-    #[must_use]
     pub(crate) fn entitlements() -> Self {
         let path = "/api/v2/entitlements".to_owned();
         Self::new(CoderEndpoint::Entitlements, Method::GET, path, parse_object)
@@ -134,9 +115,6 @@ impl CoderCall<Entitlements> {
 
 impl CoderCall<WorkspaceProxy> {
     /// The workspace proxy with a name or ID.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
     pub(crate) fn proxy(name: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::GetProxy, name)?;
         Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, parse_object))
@@ -145,7 +123,6 @@ impl CoderCall<WorkspaceProxy> {
 
 impl CoderCall<Vec<WorkspaceProxy>> {
     /// All workspace proxies.
-    #[must_use]
     pub(crate) fn proxies() -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
         Self::new(CoderEndpoint::GetProxy, Method::GET, path, |body| {
@@ -156,7 +133,6 @@ impl CoderCall<Vec<WorkspaceProxy>> {
 
 impl CoderCall<CreatedProxy> {
     /// Registers a workspace proxy.
-    #[must_use]
     pub(crate) fn create_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
         let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy);
@@ -164,9 +140,6 @@ impl CoderCall<CreatedProxy> {
     }
 
     /// Changes the display fields of a workspace proxy, or its token.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
     pub(crate) fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::PatchProxy, id)?;
         let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, parse_created_proxy);
@@ -180,9 +153,6 @@ impl CoderCall<CreatedProxy> {
 
 impl CoderCall<()> {
     /// Deletes a key.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
     pub(crate) fn delete_key(organization: &str, name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::DeleteKey;
         let name = encode_segment(endpoint, name)?;
@@ -191,9 +161,6 @@ impl CoderCall<()> {
     }
 
     /// Deletes a workspace proxy.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
     pub(crate) fn delete_proxy(id: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::DeleteProxy, id)?;
         Ok(Self::new(CoderEndpoint::DeleteProxy, Method::DELETE, path, ignore_body))
@@ -248,47 +215,23 @@ fn ignore_body(_: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Leaves the body out: it may contain secrets.
-impl<T> fmt::Debug for CoderCall<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask")
-            .field("endpoint", &self.endpoint)
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An API call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CoderEndpoint {
-    /// Read the server's version.
     BuildInfo,
-    /// Read the token's user.
     User,
-    /// Read an organization.
     Organization,
-    /// List an organization's keys.
     ListKeys,
-    /// Create a key.
     CreateKey,
-    /// Delete a key.
     DeleteKey,
-    /// List an organization's keys with their daemons.
     ListDaemons,
-    /// Read the features of the license.
     Entitlements,
-    /// Read a workspace proxy.
     GetProxy,
-    /// Register a workspace proxy.
     CreateProxy,
-    /// Change a workspace proxy or its token.
     PatchProxy,
-    /// Delete a workspace proxy.
     DeleteProxy,
 }
 
 impl CoderEndpoint {
-    /// All calls.
     pub(crate) const ALL: [Self; 12] = [
         Self::BuildInfo,
         Self::User,
@@ -304,8 +247,6 @@ impl CoderEndpoint {
         Self::DeleteProxy,
     ];
 
-    /// Name in messages.
-    #[must_use]
     pub(crate) const fn phrase(self) -> &'static str {
         match self {
             Self::BuildInfo => "read version",
@@ -323,8 +264,6 @@ impl CoderEndpoint {
         }
     }
 
-    /// Name in metrics.
-    #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::BuildInfo => "buildinfo",
@@ -343,7 +282,6 @@ impl CoderEndpoint {
     }
 
     /// Whether the rate-limit bypass is allowed for it, if configured.
-    #[must_use]
     pub(crate) const fn may_bypass(self) -> bool {
         matches!(
             self,
@@ -357,17 +295,25 @@ impl CoderEndpoint {
     }
 
     /// Whether the server authenticates it. Otherwise no token is sent.
-    #[must_use]
     pub(crate) const fn needs_token(self) -> bool {
         !matches!(self, Self::BuildInfo | Self::Entitlements)
     }
 
     /// Whether it only reads.
-    #[must_use]
     pub(crate) const fn is_read(self) -> bool {
         !matches!(
             self,
             Self::CreateKey | Self::DeleteKey | Self::CreateProxy | Self::PatchProxy | Self::DeleteProxy
         )
+    }
+}
+
+/// Leaves the body out: it may contain secrets.
+impl<T> fmt::Debug for CoderCall<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("endpoint", &self.endpoint)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }

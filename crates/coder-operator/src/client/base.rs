@@ -16,9 +16,7 @@ pub(crate) struct ServerUrl {
 impl ServerUrl {
     /// Parses a URL: `http` or `https`, a host, optionally a port and a path. Case, default ports,
     /// trailing and doubled slashes make no difference.
-    ///
-    /// # Errors
-    /// Says what to change, without the URL itself: it may contain a password.
+    /// An error says what to change, without the URL itself: it may contain a password.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let uri: Uri = text.parse().map_err(|_| "is not a URL".to_owned())?;
@@ -52,13 +50,11 @@ impl ServerUrl {
     }
 
     /// The URL, without a trailing slash.
-    #[must_use]
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// The server's name in metrics and messages: host, port unless it is the default, and path.
-    #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.url[self.host_start..]
     }

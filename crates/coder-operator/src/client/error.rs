@@ -34,13 +34,11 @@ pub(crate) enum CallErrorClass {
 /// A failed call. Contains no part of a token or key.
 #[derive(Clone)]
 pub(crate) struct CallError {
-    /// The class.
     pub(crate) class: CallErrorClass,
     /// HTTP status, if there was a response.
     pub(crate) status: Option<u16>,
     /// The call as metrics and messages name it, for example `create key`.
     pub(crate) endpoint: &'static str,
-    /// Message for people.
     pub(crate) message: String,
     /// Response headers. They carry the rate limit, also on a refused call.
     pub(crate) headers: HeaderMap,
@@ -48,7 +46,6 @@ pub(crate) struct CallError {
 
 impl CallErrorClass {
     /// The class of a failure status. `bypass`: whether the header was sent.
-    #[must_use]
     pub(crate) fn from_status(status: u16, bypass: bool) -> Self {
         match status {
             401 => Self::Token,

@@ -14,7 +14,6 @@ pub(crate) struct BuildInfo {
     pub(crate) version: String,
 }
 
-/// The user of the token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct CoderUser {
     /// The ID, by which the server's rate limit counts.
@@ -46,7 +45,6 @@ pub(crate) struct ProvisionerKey {
 
 impl ProvisionerKey {
     /// The ID, if known: the response to the creation does not contain it.
-    #[must_use]
     pub(crate) fn known_id(&self) -> Option<String> {
         Some(self.id.clone()).filter(|id| !id.is_empty())
     }
@@ -173,7 +171,6 @@ pub(crate) struct CreatedKey(pub(crate) String);
 
 impl CreatedKey {
     /// The plaintext, only for the Secret.
-    #[must_use]
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn object(name: &str) -> Object {
-    Object {
-        kind: "CoderProvisioner",
+fn object(name: &str) -> ObjectRef {
+    ObjectRef {
+        kind: "CoderProvisioner".into(),
         key: ObjectKey::new(Some("default"), name),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use aplomb::{Context, Error, ObjectKey, Result};
+use aplomb::{Context, Error, ObjectKey, ObjectRef, Result};
 use aplomb_api::coder::{CoderProvisioner, FINALIZER, KeyRecord, ServerBinding, annotations};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -17,7 +17,6 @@ use crate::client::{
     self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization, ProvisionerKeyDaemons,
 };
 use crate::context::CoderContext;
-use crate::object::Object;
 use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient, Timestamped};
 
@@ -25,12 +24,11 @@ use crate::server::{Caller, MaxAge, ServerClient, Timestamped};
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<CoderProvisioner>,
     pub(crate) context: &'a CoderContext,
-    pub(crate) object_ref: &'a Object,
+    pub(crate) object_ref: &'a ObjectRef,
     pub(crate) observed: &'a Observed,
 }
 
 impl Act<'_> {
-    /// Takes `step` and stores its result in `seen`.
     pub(crate) async fn execute(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
@@ -77,7 +75,6 @@ impl Act<'_> {
         }
     }
 
-    /// The server of a binding.
     fn server_for(&self, binding: &ServerBinding) -> Result<ServerClient> {
         let namespace = self.object_ref.key.namespace.as_deref().unwrap_or_default();
         let access = self.observed.access.as_ref().ok();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aplomb::conditions::ConditionStatus;
 use aplomb::fence::Fence;
-use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
+use aplomb::{Action, Context, Controller, ObjectKey, ObjectRef, Predicate, Result, Scope, View};
 use aplomb_api::coder::conditions::READY;
 use aplomb_api::coder::{CoderProvisioner, FINALIZER};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -21,7 +21,6 @@ use super::{Observed, Plan, Progress};
 use crate::blocked::PERMANENT_RETRY;
 use crate::conditions::elapsed;
 use crate::context::CoderContext;
-use crate::object::Object;
 use crate::telemetry::{CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided, RotationStage, RotationStageEnded};
 use crate::views::ControlPlaneView;
 use crate::watches::{INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout};
@@ -75,9 +74,9 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<CoderProvisioner> 
     .resync(PERMANENT_RETRY)
 }
 
-pub(crate) fn object_ref(key: &ObjectKey) -> Object {
-    Object {
-        kind: KIND,
+pub(crate) fn object_ref(key: &ObjectKey) -> ObjectRef {
+    ObjectRef {
+        kind: KIND.into(),
         key: key.clone(),
     }
 }
@@ -157,8 +156,7 @@ async fn reconcile(
     Ok(Action::RequeueAfter(Duration::ZERO))
 }
 
-/// Reports a finished reconcile.
-pub(crate) fn report_decision(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan, fence: &Fence) {
+pub(crate) fn report_decision(coder: &CoderMetrics, who: &ObjectRef, world: &Observed, plan: &Plan, fence: &Fence) {
     coder.set_fence(fence);
     let ready = plan.conditions.iter().find(|it| it.type_ == READY);
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
@@ -185,7 +183,7 @@ pub(crate) fn report_decision(coder: &CoderMetrics, who: &Object, world: &Observ
 }
 
 /// How far a rotation came in this pass.
-fn report_stages(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan) {
+fn report_stages(coder: &CoderMetrics, who: &ObjectRef, world: &Observed, plan: &Plan) {
     let (was, is) = (&world.status, &plan.status);
     let name = |key: &Option<aplomb_api::coder::KeyRecord>| key.as_ref().map(|it| it.name.clone());
     if let Some(pending) = &was.pending

@@ -241,7 +241,6 @@ fn restart_pods(world: &Observed, draft: &mut Draft) -> Course<()> {
     Ok(())
 }
 
-/// Whether the object has our finalizer.
 pub(super) fn has_finalizer(world: &Observed) -> bool {
     let all = world.object.metadata.finalizers.iter().flatten();
     all.into_iter().any(|it| it == FINALIZER)

@@ -26,16 +26,11 @@ type Asked<T> = Result<T, Pushback>;
 type Look<T> = Asked<Arc<Timestamped<T>>>;
 
 impl ServerClient {
-    /// The server's clock.
-    #[must_use]
     pub(crate) fn now(&self) -> Timestamp {
         self.0.now()
     }
 
     /// The organization of a name. It is remembered until a call with its id says that there is none.
-    ///
-    /// # Errors
-    /// As all calls: it is not the object's turn, or what the server said.
     pub(crate) async fn organization(&self, asker: &Caller<'_>, name: &str) -> Asked<Organization> {
         let ask = CoderCall::organization(name)?;
         let table = &self.0.reads.organizations;
@@ -46,9 +41,6 @@ impl ServerClient {
 
     /// The keys of an organization. One that was made with [`Self::create_key`] since the list was read has
     /// no id yet.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn keys(
         &self,
         asker: &Caller<'_>,
@@ -62,9 +54,6 @@ impl ServerClient {
     }
 
     /// The keys of an organization with the daemons that are connected with each.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn daemons(
         &self,
         asker: &Caller<'_>,
@@ -78,18 +67,12 @@ impl ServerClient {
     }
 
     /// What the license allows. A server without any such thing says [`CallErrorClass::Missing`].
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn entitlements(&self, asker: &Caller<'_>, fresh: MaxAge) -> Look<Entitlements> {
         let table = &self.0.reads.entitlements;
         self.read_value(table, asker, fresh, CoderCall::entitlements()).await
     }
 
     /// Makes a key. Without an answer it may have been made.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn create_key(
         &self,
         asker: &Caller<'_>,
@@ -116,9 +99,6 @@ impl ServerClient {
     }
 
     /// Deletes a key. [`CallErrorClass::Missing`] may also mean that this token does not see the organization.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn delete_key(&self, asker: &Caller<'_>, organization: &str, name: &str) -> Asked<()> {
         let ask = CoderCall::delete_key(organization, name)?;
         let doubt = || self.invalidate_keys(organization);
@@ -153,9 +133,6 @@ impl ServerClient {
     }
 
     /// The workspace proxy of a name or id, or that there is none: one that was deleted is none.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn proxy(
         &self,
         asker: &Caller<'_>,
@@ -191,9 +168,6 @@ impl ServerClient {
 
     /// Whether a workspace proxy has this name in any case: names are looked up in their exact case, and
     /// are unique in any.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn is_name_taken(&self, asker: &Caller<'_>, name: &str) -> Asked<bool> {
         let all = self.call(asker, &CoderCall::proxies()).await?;
         let same = |it: &WorkspaceProxy| !it.deleted && it.name.eq_ignore_ascii_case(name);
@@ -201,9 +175,6 @@ impl ServerClient {
     }
 
     /// Registers a workspace proxy. Without an answer it may have been registered.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn create_proxy(&self, asker: &Caller<'_>, looks: &ProxyDisplay) -> Asked<CreatedProxy> {
         let ask = CoderCall::create_proxy(looks);
         let made = self.write(asker, &ask, || self.invalidate_proxies()).await;
@@ -212,9 +183,6 @@ impl ServerClient {
 
     /// Changes a workspace proxy, and its token if it is to be a new one. The server changes one that was
     /// deleted too, and then refuses the token that it made: such a one is [`CallErrorClass::Missing`].
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn patch_proxy(
         &self,
         asker: &Caller<'_>,
@@ -232,9 +200,6 @@ impl ServerClient {
     }
 
     /// Takes a workspace proxy back.
-    ///
-    /// # Errors
-    /// See [`Self::organization`].
     pub(crate) async fn delete_proxy(&self, asker: &Caller<'_>, id: &str) -> Asked<()> {
         let ask = CoderCall::delete_proxy(id)?;
         let gone = self.write(asker, &ask, || self.invalidate_proxies()).await;

@@ -111,7 +111,6 @@ impl Drop for Trial<'_> {
 
 impl ServerClient {
     /// How the bypass stands with this token.
-    #[must_use]
     pub(crate) fn bypass_state(&self) -> BypassState {
         self.0.with_bypass(|memory| memory.state(Instant::now()))
     }

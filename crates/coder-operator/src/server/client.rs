@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use aplomb::ObjectRef;
 use aplomb_http_client::ApiToken;
 use http::HeaderMap;
 use http::header::DATE;
@@ -15,6 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use super::bypass::BypassMemory;
+use super::identity::{IdentityCache, LimitOwner};
 use super::reads::ReadCache;
 use super::{Caller, Common, ServerClient, Timestamped};
 use crate::blocked::Pushback;
@@ -23,9 +26,6 @@ use crate::client::{
     CallError, CallErrorClass, CoderCall, CoderClient, CoderEndpoint, CoderResponse, Entitlements, Organization,
     ProvisionerKey, ProvisionerKeyDaemons, ServerUrl, WorkspaceProxy,
 };
-use crate::object::Object;
-use crate::server::bypass::BypassMemory;
-use crate::server::identity::{IdentityCache, LimitOwner};
 use crate::telemetry::{CallCompleted, CallDeferred, CallStale, DeferReason, LimitReported};
 
 /// How many calls that are not counted may be under way with one account: a server without a limit
@@ -100,7 +100,6 @@ impl TokenClient {
         act(&mut self.bypass.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The server's clock.
     pub(super) fn now(&self) -> Timestamp {
         let here = self.common.settings.clock.now();
         self.site.with_skew(|skew| skew.to_server_time(here))
@@ -114,7 +113,7 @@ impl TokenClient {
             }
             let name = format!("coder/{}/{}", self.site.base.name(), whose.name());
             let waiters = self.common.waiters.clone();
-            let tell = move |who: &Object| waiters.notify_waiters(who);
+            let tell = move |who: &ObjectRef| waiters.notify_waiters(who);
             let account = Account::new(&name, Arc::new(tell));
             self.common.settings.limiters.add(account.clone());
             let purse = IdentityLimits {
@@ -151,7 +150,7 @@ impl ServerState {
         self.with_state(|state| state.per_user = Some((by_user, now)));
     }
 
-    pub(super) fn remove(&self, who: &Object) {
+    pub(super) fn remove(&self, who: &ObjectRef) {
         let purses: Vec<_> = self.with_state(|state| state.limits.values().cloned().collect());
         purses.iter().for_each(|purse| purse.account.remove(who));
     }
@@ -202,7 +201,7 @@ impl ServerClient {
         purse: &IdentityLimits,
         asker: &Caller<'_>,
         ask: &CoderCall<T>,
-        place: &Object,
+        place: &ObjectRef,
     ) -> Result<Timestamped<T>, Pushback> {
         if asker.bypass && ask.endpoint.may_bypass() && self.may_bypass() {
             match self.send_uncounted(purse, asker, ask).await {
@@ -327,7 +326,7 @@ impl ServerClient {
     /// Reports the result of a call to limiter, backoff, clock and metrics.
     fn record_outcome(
         &self,
-        who: &Object,
+        who: &ObjectRef,
         endpoint: CoderEndpoint,
         sent: &Sent,
         mut sending: Sending,
@@ -364,12 +363,12 @@ impl ServerClient {
     }
 
     /// An object was refused for the rate limit, by its own call or by one that it waited for.
-    pub(super) fn record_refusal(&self, who: &Object) {
+    pub(super) fn record_refusal(&self, who: &ObjectRef) {
         let _ = self.0.common.backoffs.record_refusal(who, Instant::now());
     }
 
     /// An object has had any other answer.
-    pub(super) fn record_success(&self, who: &Object) {
+    pub(super) fn record_success(&self, who: &ObjectRef) {
         self.0.common.backoffs.record_answer(who);
     }
 }

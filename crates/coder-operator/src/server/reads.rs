@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::ObjectKey;
 use aplomb::fence::Fence;
+use aplomb::{ObjectKey, ObjectRef};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::time::{Instant, timeout_at};
@@ -17,7 +17,6 @@ use tokio::time::{Instant, timeout_at};
 use super::{Caller, MaxAge, ServerClient, Tell, Timestamped};
 use crate::blocked::Pushback;
 use crate::client::{CallError, CallErrorClass, CoderCall, CoderEndpoint};
-use crate::object::Object;
 
 /// What a read brings.
 pub(super) type ReadOutcome<T> = Result<Arc<Timestamped<T>>, Pushback>;
@@ -44,7 +43,7 @@ struct Entry<T> {
 
 struct Flying<T> {
     sequence: u64,
-    caller: Object,
+    caller: ObjectRef,
     read: WeakShared<Flight<T>>,
 }
 
@@ -53,7 +52,7 @@ pub(super) struct Joined<T> {
     /// After how many others it was begun.
     pub(super) sequence: u64,
     /// Whose call it is.
-    pub(super) caller: Object,
+    pub(super) caller: ObjectRef,
     pub(super) read: Shared<Flight<T>>,
 }
 
@@ -99,7 +98,7 @@ impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
 
     /// The read that is under way, or else the one that `begin` makes for `pilot`. It is given its number,
     /// to [`Self::land`] with.
-    pub(super) fn join_read(&self, path: &str, pilot: &Object, begin: impl FnOnce(u64) -> Flight<T>) -> Joined<T> {
+    pub(super) fn join_read(&self, path: &str, pilot: &ObjectRef, begin: impl FnOnce(u64) -> Flight<T>) -> Joined<T> {
         self.with_table(|table| {
             table.sequence += 1;
             let entry = table.entries.entry(path.to_owned()).or_default();
@@ -209,7 +208,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Terms that outlive the caller: a read continues for others.
 pub(super) struct OwnedCaller {
-    object: Object,
+    object: ObjectRef,
     bypass: bool,
     fence: Fence,
     deadline: Instant,
@@ -337,7 +336,7 @@ impl ServerClient {
     }
 
     /// What stands in a queue for all who look at `path`.
-    pub(super) fn queue_entry(&self, path: &str) -> Object {
+    pub(super) fn queue_entry(&self, path: &str) -> ObjectRef {
         queue_entry(&self.0.fingerprint, path)
     }
 }
@@ -347,13 +346,13 @@ const READ_KIND: &str = "look";
 
 pub(super) struct CallWaiters {
     notify: Tell,
-    reads: Mutex<BTreeMap<Object, BTreeSet<Object>>>,
+    reads: Mutex<BTreeMap<ObjectRef, BTreeSet<ObjectRef>>>,
 }
 
 /// What stands in a queue for all who look at `path` with one token.
-pub(super) fn queue_entry(fingerprint: &str, path: &str) -> Object {
-    Object {
-        kind: READ_KIND,
+pub(super) fn queue_entry(fingerprint: &str, path: &str) -> ObjectRef {
+    ObjectRef {
+        kind: READ_KIND.into(),
         key: ObjectKey::new(Some(fingerprint), path),
     }
 }
@@ -367,12 +366,12 @@ impl CallWaiters {
     }
 
     /// `who` waits for a look.
-    pub(super) fn add(&self, look: &Object, who: &Object) {
+    pub(super) fn add(&self, look: &ObjectRef, who: &ObjectRef) {
         self.with_reads(|looks| looks.entry(look.clone()).or_default().insert(who.clone()));
     }
 
     /// `who` is there, and need not be told.
-    pub(super) fn remove(&self, look: &Object, who: &Object) {
+    pub(super) fn remove(&self, look: &ObjectRef, who: &ObjectRef) {
         self.with_reads(|looks| {
             if let Some(waiting) = looks.get_mut(look) {
                 waiting.remove(who);
@@ -381,8 +380,8 @@ impl CallWaiters {
     }
 
     /// The turn of an object or a read has come, or a read has ended.
-    pub(super) fn notify_waiters(&self, who: &Object) {
-        if who.kind != READ_KIND {
+    pub(super) fn notify_waiters(&self, who: &ObjectRef) {
+        if &*who.kind != READ_KIND {
             return (self.notify)(who);
         }
         let waiting = self.with_reads(|looks| looks.remove(who)).unwrap_or_default();
@@ -390,14 +389,14 @@ impl CallWaiters {
     }
 
     /// `who` no longer waits for anything. Returns the reads without waiting callers.
-    pub(super) fn remove_object(&self, who: &Object) -> Vec<Object> {
+    pub(super) fn remove_object(&self, who: &ObjectRef) -> Vec<ObjectRef> {
         self.with_reads(|looks| {
             let alone = looks.extract_if(.., |_, waiting| waiting.remove(who) && waiting.is_empty());
             alone.map(|(look, _)| look).collect()
         })
     }
 
-    fn with_reads<T>(&self, act: impl FnOnce(&mut BTreeMap<Object, BTreeSet<Object>>) -> T) -> T {
+    fn with_reads<T>(&self, act: impl FnOnce(&mut BTreeMap<ObjectRef, BTreeSet<ObjectRef>>) -> T) -> T {
         act(&mut self.reads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -408,9 +407,9 @@ mod tests {
 
     use super::*;
 
-    fn object(name: &str) -> Object {
-        Object {
-            kind: "CoderProvisioner",
+    fn object(name: &str) -> ObjectRef {
+        ObjectRef {
+            kind: "CoderProvisioner".into(),
             key: ObjectKey::new(Some("team"), name),
         }
     }
@@ -419,7 +418,7 @@ mod tests {
     fn all_waiters_of_a_read_are_notified_once() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();
-        let tell = move |who: &Object| heard.lock().expect("no panic").push(who.clone());
+        let tell = move |who: &ObjectRef| heard.lock().expect("no panic").push(who.clone());
         let waiters = CallWaiters::new(Arc::new(tell));
         let look = queue_entry("abc", "/api/v2/entitlements");
         for name in ["red", "blue", "red", "green"] {

@@ -12,13 +12,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{debug, info, warn};
 
-use super::{CoderCounters, Metric, Occurrence, Sample, encode_counters, encode_gauges};
+use super::{CoderCounters, CoderEvent, CoderMetric, CoderSample, encode_counters, encode_gauges};
 use crate::client::CoderEndpoint;
 
 /// From a cached response to the longest wait for a call.
 const DURATION_BUCKETS: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Counters of one server.
 #[derive(Debug)]
 pub(super) struct ServerCounters {
     requests: BTreeMap<(CoderEndpoint, String), u64>,
@@ -47,8 +46,8 @@ impl Default for ServerCounters {
     }
 }
 
-const COUNTERS: &[Metric<ServerCounters, u64>] = &[
-    Metric {
+const COUNTERS: &[CoderMetric<ServerCounters, u64>] = &[
+    CoderMetric {
         name: "aplomb_coder_requests",
         help: "Calls to the server, by endpoint and status",
         read: |tally| {
@@ -60,7 +59,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
                 .collect()
         },
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_rate_limited",
         help: "Calls that the server refused with 429, by endpoint",
         read: |tally| {
@@ -70,7 +69,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
                 .collect()
         },
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_put_off",
         help: "Calls that were delayed, by reason",
         read: |tally| {
@@ -80,37 +79,37 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
                 .collect()
         },
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_bypass_refused",
         help: "Rate-limit bypasses that the server refused",
         read: |tally| vec![(Vec::new(), tally.bypass_refused)],
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_bypass_ineffective",
         help: "Rate-limit bypasses that the server ignored",
         read: |tally| vec![(Vec::new(), tally.bypass_ineffective)],
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_stale_calls",
         help: "Calls during which the lease was lost",
         read: |tally| vec![(Vec::new(), tally.stale)],
     },
 ];
 
-const GAUGES: &[Metric<ServerCounters, f64>] = &[
-    Metric {
+const GAUGES: &[CoderMetric<ServerCounters, f64>] = &[
+    CoderMetric {
         name: "aplomb_coder_budget_limit",
         help: "The server's rate limit for one path of the endpoint, as last reported",
         read: |tally| limit_samples(tally, |(limit, _)| limit),
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_budget_remaining",
         help: "Remaining calls of the rate limit for one path of the endpoint, as last reported",
         read: |tally| limit_samples(tally, |(_, remaining)| remaining),
     },
 ];
 
-fn limit_samples(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
+fn limit_samples(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<CoderSample<'_, f64>> {
     let budgets = tally.limits.iter();
     budgets
         .map(|(endpoint, told)| (vec![("endpoint", endpoint.as_str())], read(*told).into()))
@@ -140,20 +139,16 @@ fn server_counters<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut S
     ledger.servers.entry(server.to_owned()).or_default()
 }
 
-/// A call to a server ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallCompleted<'a> {
-    /// The server.
     pub(crate) server: &'a str,
-    /// The call.
     pub(crate) endpoint: CoderEndpoint,
     /// HTTP status, if there was a response.
     pub(crate) status: Option<u16>,
-    /// Its duration.
     pub(crate) duration: Duration,
 }
 
-impl Occurrence for CallCompleted<'_> {
+impl CoderEvent for CallCompleted<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let Self {
             server,
@@ -198,16 +193,13 @@ impl DeferReason {
     }
 }
 
-/// A call was delayed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallDeferred<'a> {
-    /// The server.
     pub(crate) server: &'a str,
-    /// The reason.
     pub(crate) reason: DeferReason,
 }
 
-impl Occurrence for CallDeferred<'_> {
+impl CoderEvent for CallDeferred<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let tally = server_counters(ledger, self.server);
         *tally.deferred.entry(self.reason).or_default() += 1;
@@ -217,17 +209,13 @@ impl Occurrence for CallDeferred<'_> {
 /// A server reported its rate limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitReported<'a> {
-    /// The server.
     pub(crate) server: &'a str,
-    /// The call.
     pub(crate) endpoint: CoderEndpoint,
-    /// The limit.
     pub(crate) limit: u32,
-    /// Remaining calls.
     pub(crate) remaining: u32,
 }
 
-impl Occurrence for LimitReported<'_> {
+impl CoderEvent for LimitReported<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let tally = server_counters(ledger, self.server);
         let told = (self.limit, self.remaining);
@@ -238,11 +226,10 @@ impl Occurrence for LimitReported<'_> {
 /// A server refused to bypass its rate limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BypassRefused<'a> {
-    /// The server.
     pub(crate) server: &'a str,
 }
 
-impl Occurrence for BypassRefused<'_> {
+impl CoderEvent for BypassRefused<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         server_counters(ledger, self.server).bypass_refused += 1;
         let server = self.server;
@@ -256,11 +243,10 @@ impl Occurrence for BypassRefused<'_> {
 /// A server ignored the rate-limit bypass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BypassIneffective<'a> {
-    /// The server.
     pub(crate) server: &'a str,
 }
 
-impl Occurrence for BypassIneffective<'_> {
+impl CoderEvent for BypassIneffective<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         server_counters(ledger, self.server).bypass_ineffective += 1;
         let server = self.server;
@@ -271,13 +257,11 @@ impl Occurrence for BypassIneffective<'_> {
 /// The lease was lost during a call: another replica may have acted too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallStale<'a> {
-    /// The server.
     pub(crate) server: &'a str,
-    /// The call.
     pub(crate) endpoint: CoderEndpoint,
 }
 
-impl Occurrence for CallStale<'_> {
+impl CoderEvent for CallStale<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         server_counters(ledger, self.server).stale += 1;
         let (server, call) = (self.server, self.endpoint.phrase());

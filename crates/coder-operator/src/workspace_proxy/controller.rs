@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aplomb::conditions::ConditionStatus;
 use aplomb::fence::Fence;
-use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
+use aplomb::{Action, Context, Controller, ObjectKey, ObjectRef, Predicate, Result, Scope, View};
 use aplomb_api::coder::conditions::READY;
 use aplomb_api::coder::{CoderWorkspaceProxy, FINALIZER};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -19,7 +19,6 @@ use super::observe::{Observer, bindings};
 use super::{Observed, Plan, Progress};
 use crate::blocked::PERMANENT_RETRY;
 use crate::context::CoderContext;
-use crate::object::Object;
 use crate::telemetry::{CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided};
 use crate::views::ControlPlaneView;
 use crate::watches::{INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout};
@@ -70,9 +69,9 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<CoderWorkspaceProx
     .resync(PERMANENT_RETRY)
 }
 
-fn object_ref(key: &ObjectKey) -> Object {
-    Object {
-        kind: KIND,
+fn object_ref(key: &ObjectKey) -> ObjectRef {
+    ObjectRef {
+        kind: KIND.into(),
         key: key.clone(),
     }
 }
@@ -157,8 +156,7 @@ fn wants_bypass(object: &CoderWorkspaceProxy) -> bool {
     bootstrap.is_some_and(|it| it.bypass_rate_limit)
 }
 
-/// Reports a finished reconcile.
-pub(crate) fn report_decision(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan, fence: &Fence) {
+pub(crate) fn report_decision(coder: &CoderMetrics, who: &ObjectRef, world: &Observed, plan: &Plan, fence: &Fence) {
     coder.set_fence(fence);
     let ready = plan.conditions.iter().find(|it| it.type_ == READY);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();

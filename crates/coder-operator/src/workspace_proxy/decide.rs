@@ -138,7 +138,6 @@ fn check_entitlement(world: &Observed, draft: &mut Draft) -> Course<()> {
     }
 }
 
-/// Whether the object has our finalizer.
 fn has_finalizer(world: &Observed) -> bool {
     let all = world.object.metadata.finalizers.iter().flatten();
     all.into_iter().any(|it| it == FINALIZER)

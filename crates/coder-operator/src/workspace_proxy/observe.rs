@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb::{Context, ObjectKey, Result};
+use aplomb::{Context, ObjectKey, ObjectRef, Result};
 use aplomb_api::coder::{CoderWorkspaceProxy, CoderWorkspaceProxyStatus, ServerBinding};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
@@ -15,7 +15,6 @@ use super::{Observed, Progress, ProxyScope};
 use crate::access::{Access, AccessDenied, ServerClaim, bound_token, resolve_access};
 use crate::children_state::{self, DeploymentState, SecretState};
 use crate::context::CoderContext;
-use crate::object::Object;
 use crate::pods::owned_deployment;
 use crate::token_secrets::has_finalizer;
 use crate::views::ControlPlaneView;
@@ -25,7 +24,7 @@ pub(crate) struct Observer<'a> {
     pub(crate) object: &'a Arc<CoderWorkspaceProxy>,
     pub(crate) cx: &'a Context<CoderWorkspaceProxy>,
     pub(crate) context: &'a CoderContext,
-    pub(crate) object_ref: &'a Object,
+    pub(crate) object_ref: &'a ObjectRef,
     pub(crate) pass_started: Instant,
 }
 
