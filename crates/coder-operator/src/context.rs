@@ -73,12 +73,7 @@ impl CoderContext {
         binding: &ServerBinding,
         asker: &Caller<'_>,
     ) -> CallResult<Arc<Timestamped<Entitlements>>> {
-        let ServerBinding {
-            server_url,
-            token_fingerprint,
-            ..
-        } = binding;
-        let subject = format!("entitlements {server_url} {token_fingerprint}");
+        let subject = refusal_key("entitlements", binding);
         let call = server.entitlements(asker, MaxAge::Within(PERMANENT_RETRY));
         self.unless_cached_refusal(CoderEndpoint::Entitlements, &subject, call)
             .await
@@ -160,6 +155,11 @@ impl CoderContext {
         wanted.into_iter().for_each(|it| self.secrets.enqueue(&it));
         self.telemetry.emit(ObjectRemoved { object: who });
     }
+}
+
+/// The subject of a cached refusal of `what`: another token makes another subject.
+pub(crate) fn refusal_key(what: &str, binding: &ServerBinding) -> String {
+    format!("{what} {} {}", binding.server_url, binding.token_fingerprint)
 }
 
 /// In-memory state. Losing it costs a read, never a key.

@@ -7,7 +7,6 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Build information of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct BuildInfo {
     /// For example `v2.36.1+0d2d1c8`.
@@ -20,25 +19,20 @@ pub(crate) struct CoderUser {
     pub(crate) id: String,
 }
 
-/// An organization.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Organization {
-    /// ID.
     pub(crate) id: String,
-    /// Name.
     pub(crate) name: String,
 }
 
 /// A provisioner key without its plaintext, which is returned only on creation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct ProvisionerKey {
-    /// ID.
     pub(crate) id: String,
     /// Creation time, by the server's clock.
     pub(crate) created_at: Timestamp,
     /// Name, in lower case.
     pub(crate) name: String,
-    /// Tags.
     #[serde(default)]
     pub(crate) tags: Option<BTreeMap<String, String>>,
 }
@@ -53,19 +47,15 @@ impl ProvisionerKey {
 /// A key and the daemons connected with it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct ProvisionerKeyDaemons {
-    /// The key.
     pub(crate) key: ProvisionerKey,
     /// The daemons seen within three heartbeats.
     #[serde(default)]
     pub(crate) daemons: Option<Vec<ProvisionerDaemon>>,
 }
 
-/// A connected daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct ProvisionerDaemon {
-    /// ID.
     pub(crate) id: String,
-    /// Name.
     #[serde(default)]
     pub(crate) name: String,
     /// `offline`, `idle`, `busy`, or missing.
@@ -80,23 +70,18 @@ pub(crate) struct ProvisionerDaemon {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Entitlement {
-    /// Licensed.
     Entitled,
     /// License expired, but still usable for some time.
     GracePeriod,
-    /// Not licensed.
     #[default]
     #[serde(other)]
     NotEntitled,
 }
 
-/// One feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Feature {
-    /// License state.
     #[serde(default)]
     pub(crate) entitlement: Entitlement,
-    /// Whether it is enabled.
     #[serde(default)]
     pub(crate) enabled: bool,
 }
@@ -105,9 +90,7 @@ pub(crate) struct Feature {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Licence")]
 pub(crate) struct Entitlements {
-    /// External provisioner daemons.
     pub(crate) provisioners: Feature,
-    /// Workspace proxies.
     pub(crate) proxies: Feature,
 }
 
@@ -133,17 +116,12 @@ impl From<Licence> for Entitlements {
     }
 }
 
-/// A workspace proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct WorkspaceProxy {
-    /// ID.
     pub(crate) id: String,
-    /// Name.
     pub(crate) name: String,
-    /// Display name.
     #[serde(default)]
     pub(crate) display_name: String,
-    /// Icon.
     #[serde(default, rename = "icon_url")]
     pub(crate) icon: String,
     /// Creation time, by the server's clock.
@@ -152,12 +130,10 @@ pub(crate) struct WorkspaceProxy {
     /// Whether it was deleted: a read by ID still returns it.
     #[serde(default)]
     pub(crate) deleted: bool,
-    /// Health.
     #[serde(default)]
     pub(crate) status: Option<WorkspaceProxyHealth>,
 }
 
-/// Health of a workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct WorkspaceProxyHealth {
     /// `ok`, `unreachable`, `unhealthy`, `unregistered`, or `unknown` if it was deleted.
@@ -185,20 +161,15 @@ impl fmt::Debug for CreatedKey {
 /// A registered proxy and its new token. The token cannot be printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CreatedProxy {
-    /// The proxy.
     pub(crate) proxy: WorkspaceProxy,
     /// Its token, unless it keeps the old one.
     pub(crate) token: Option<CreatedKey>,
 }
 
-/// Display fields of a workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ProxyDisplay {
-    /// Name.
     pub(crate) name: String,
-    /// Display name.
     pub(crate) display_name: String,
-    /// Icon.
     pub(crate) icon: String,
 }
 
@@ -234,7 +205,6 @@ pub(super) struct Regions {
     pub(super) regions: Option<Vec<WorkspaceProxy>>,
 }
 
-/// The body of an error response.
 #[derive(Deserialize)]
 pub(super) struct CoderErrorBody {
     #[serde(default)]
@@ -254,7 +224,6 @@ struct Validation {
 }
 
 impl CoderErrorBody {
-    /// As one line.
     pub(super) fn message_text(&self) -> String {
         let fields = self.validations.iter().flatten();
         let fields = fields.map(|one| format!("{}: {}", one.field, one.detail));

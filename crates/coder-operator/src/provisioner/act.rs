@@ -16,7 +16,7 @@ use crate::children_state::{self, SecretState};
 use crate::client::{
     self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization, ProvisionerKeyDaemons,
 };
-use crate::context::CoderContext;
+use crate::context::{CoderContext, refusal_key};
 use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient, Timestamped};
 
@@ -98,7 +98,7 @@ impl Act<'_> {
     async fn organization(&self) -> Result<CallResult<Organization>> {
         let (server, asker) = (self.server_for(&self.current_binding()?)?, self.caller());
         let name = &self.observed.object.spec.organization_name;
-        let subject = refusal_key("organization", name, &self.current_binding()?);
+        let subject = refusal_key(&format!("organization {name}"), &self.current_binding()?);
         let call = server.organization(&asker, name);
         Ok(self
             .context
@@ -112,7 +112,7 @@ impl Act<'_> {
         fresh: MaxAge,
     ) -> Result<CallResult<Arc<Timestamped<Vec<client::ProvisionerKey>>>>> {
         let (server, asker) = (self.server_for(&at.binding)?, self.caller());
-        let subject = refusal_key("keys", &at.place.organization, &at.binding);
+        let subject = refusal_key(&format!("keys {}", at.place.organization), &at.binding);
         let call = server.keys(&asker, &at.place.organization, fresh);
         Ok(self
             .context
@@ -129,7 +129,7 @@ impl Act<'_> {
     ) -> Result<CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>> {
         let (server, asker) = (self.server_for(&at.binding)?, self.caller());
         let organization = &at.place.organization;
-        let subject = refusal_key("daemons", organization, &at.binding);
+        let subject = refusal_key(&format!("daemons {organization}"), &at.binding);
         let call = server.daemons(&asker, organization, fresh);
         let endpoint = CoderEndpoint::ListDaemons;
         let looked = self.context.unless_cached_refusal(endpoint, &subject, call).await;
@@ -294,16 +294,6 @@ impl Act<'_> {
         let keys = keys.map_err(|it| new_blocked(CoderEndpoint::ListKeys, it))?;
         Ok(keys.value.iter().any(|it| it.name == key.name))
     }
-}
-
-/// What a standing refusal of a look is about: another token is another subject.
-fn refusal_key(what: &str, organization: &str, binding: &ServerBinding) -> String {
-    let ServerBinding {
-        server_url,
-        token_fingerprint,
-        ..
-    } = binding;
-    format!("{what} {organization} {server_url} {token_fingerprint}")
 }
 
 /// A Secret that holds the key called `name`.

@@ -11,7 +11,7 @@ use super::decide::{proxy_display, secret_ref};
 use super::{Children, Observed, Progress, ProxyRegistration, ProxyScope, Step, children};
 use crate::blocked::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::client::{CallError, CallErrorClass, CoderEndpoint, CreatedProxy};
-use crate::context::CoderContext;
+use crate::context::{CoderContext, refusal_key};
 use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient};
 
@@ -280,14 +280,4 @@ impl Act<'_> {
         }
         Ok(())
     }
-}
-
-/// What a standing refusal is about: another token is another subject.
-fn refusal_key(what: &str, binding: &ServerBinding) -> String {
-    let ServerBinding {
-        server_url,
-        token_fingerprint,
-        ..
-    } = binding;
-    format!("{what} {server_url} {token_fingerprint}")
 }
