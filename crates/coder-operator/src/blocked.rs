@@ -44,8 +44,7 @@ impl Blocked {
 
     /// Whether it resolves without a person's intervention.
     pub(crate) fn is_transient(&self) -> bool {
-        let class = self.class();
-        class.is_none_or(|it| {
+        self.class().is_none_or(|it| {
             matches!(
                 it,
                 CallErrorClass::Limited | CallErrorClass::Server | CallErrorClass::NoAnswer
@@ -174,8 +173,7 @@ impl End {
         let Self::RequeueAfter(wait) = self else {
             return self;
         };
-        let turns = hindrances.iter().filter(|it| it.is_transient());
-        let soonest = turns.map(|it| match it {
+        let soonest = hindrances.iter().filter(|it| it.is_transient()).map(|it| match it {
             Blocked::Later { until, .. } => until.saturating_duration_since(now).max(LIMITED_RECHECK),
             Blocked::Refused(_) => BLOCKED_RETRY,
         });

@@ -14,11 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aplomb::ObjectRef;
 use aplomb::ratelimit::{InspectLimiter, LimiterLaneSnapshot, LimiterSnapshot};
-use hint::Hint;
 use http::HeaderMap;
 use jiff::Timestamp;
-use ledger::{Ledger, PathLevel, Step};
 use tokio::time::Instant;
+
+use hint::Hint;
+use ledger::{Ledger, PathLevel, Step};
 
 pub(crate) use ledger::CallPriority;
 

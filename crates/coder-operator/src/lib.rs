@@ -1,6 +1,6 @@
 //! The Coder operator: provisioner daemons and workspace proxies, with one rate limiter per server.
 //!
-//! `provisioner` and `proxy` each observe the state, decide on one next step and run it. Only
+//! `provisioner` and `workspace_proxy` each observe the state, decide on one next step and run it. Only
 //! `client` implements coderd's API, and only `server` calls it, after the backoff of the object
 //! and the rate limiter of the identity.
 #![forbid(unsafe_code)]

@@ -20,9 +20,7 @@ use aplomb::ratelimit::LimiterRegistry;
 use aplomb::{Clock, ObjectRef};
 use aplomb_api::coder::RateLimited;
 use aplomb_http_client::{ApiToken, BoxError, Transport};
-use client::{ServerState, TokenClient};
 use jiff::Timestamp;
-use reads::CallWaiters;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -30,6 +28,8 @@ use crate::blocked::Pushback;
 use crate::client::{CoderClient, ServerUrl};
 use crate::gate::ObjectBackoffs;
 use crate::telemetry::CoderMetrics;
+use client::{ServerState, TokenClient};
+use reads::CallWaiters;
 
 pub(crate) use bypass::BypassState;
 
@@ -107,8 +107,7 @@ pub(crate) struct Caller<'a> {
 impl Caller<'_> {
     /// When a call has to end, so that its result is processed before the caller's deadline.
     fn call_deadline(&self) -> Instant {
-        let last = self.deadline.checked_sub(DEADLINE_MARGIN);
-        last.unwrap_or(self.deadline)
+        self.deadline.checked_sub(DEADLINE_MARGIN).unwrap_or(self.deadline)
     }
 
     /// Says so if it is too late to begin anything.

@@ -327,8 +327,7 @@ impl<W: Ord + Clone> CallQueue<W> {
 
     /// How many of those that are there go first.
     pub(crate) fn count_ahead(&self, who: &W, now: Instant) -> usize {
-        let ahead = self.call_order(now).take_while(|ticket| ticket.key != *who);
-        ahead.count()
+        self.call_order(now).take_while(|ticket| ticket.key != *who).count()
     }
 
     /// Those that are there, in the order in which they go.

@@ -135,8 +135,7 @@ impl CoderCall<CreatedProxy> {
     /// Registers a workspace proxy.
     pub(crate) fn create_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
-        let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy);
-        ask.with_body(looks)
+        Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy).with_body(looks)
     }
 
     /// Changes the display fields of a workspace proxy, or its token.

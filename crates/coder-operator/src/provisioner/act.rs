@@ -235,8 +235,7 @@ impl Act<'_> {
         let key = self.child_key(&wanted.secret.name);
         let held = self.cx.cache::<Secret>()?.get(&key);
         let held = held.ok_or_else(|| Error::fault("internal error: the Secret does not exist"))?;
-        let data = held.data.as_ref();
-        let Some(plaintext) = data.and_then(|it| it.get(&wanted.secret.key)) else {
+        let Some(plaintext) = held.data.as_ref().and_then(|it| it.get(&wanted.secret.key)) else {
             return Err(Error::fault("internal error: the Secret has no key"));
         };
         if children_state::secret_contents(&held, &wanted.secret) != intact_secret(&wanted.key_name) {

@@ -176,8 +176,7 @@ fn count_daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course
     let place = BoundKeyScope::new(&key.binding, &key.organization_id);
     if wanted == 0 {
         // No daemons are looked for, which would tell what the server calls the key.
-        let keys = world.progress.keys.get(&place.place);
-        let keys = keys.and_then(|it| it.as_ref().ok());
+        let keys = world.progress.keys.get(&place.place).and_then(|it| it.as_ref().ok());
         if let Some(found) = keys.and_then(|it| key::find_by_name(it, &key.name)) {
             draft.record_key_id(found);
         }
@@ -215,10 +214,9 @@ fn poll_interval(world: &Observed, draft: &Draft) -> Duration {
     let since = world.status.disconnected_since.as_ref().or(changed);
     match world.status.disconnected_since.is_none() && draft.is_idle(world) {
         true => STEADY_POLL,
-        false => {
-            let waited = since.map_or(WAITING_POLL, |it| elapsed(it, world.now) / 2);
-            waited.clamp(FIRST_POLL, WAITING_POLL)
-        }
+        false => since
+            .map_or(WAITING_POLL, |it| elapsed(it, world.now) / 2)
+            .clamp(FIRST_POLL, WAITING_POLL),
     }
 }
 

@@ -20,6 +20,7 @@ use super::bypass::BypassMemory;
 use super::identity::{IdentityCache, LimitOwner};
 use super::reads::ReadCache;
 use super::{Caller, Common, ServerClient, Timestamped};
+use crate::access::fingerprint;
 use crate::blocked::Pushback;
 use crate::budget::{Account, CallPriority, Permit, Turn};
 use crate::client::{
@@ -58,7 +59,6 @@ pub(super) struct TokenClient {
     pub(super) common: Arc<Common>,
     pub(super) site: Arc<ServerState>,
     pub(super) client: CoderClient,
-    /// What tells the token from others without being one.
     pub(super) fingerprint: String,
     pub(super) identity: Mutex<IdentityCache>,
     pub(super) bypass: Mutex<BypassMemory>,
@@ -78,9 +78,7 @@ pub(super) struct ReadCaches {
 
 impl TokenClient {
     pub(super) fn new(common: Arc<Common>, site: Arc<ServerState>, client: CoderClient, token: &ApiToken) -> Self {
-        let digest = token.digest();
-        let hex = digest.iter().take(6).map(|byte| format!("{byte:02x}"));
-        let fingerprint: String = hex.collect();
+        let fingerprint = fingerprint(token);
         Self {
             common,
             site,
@@ -140,8 +138,7 @@ impl ServerState {
 
     /// Whether it counts by user, if that was learned since `oldest`.
     pub(super) fn per_user(&self, oldest: Option<Instant>) -> Option<bool> {
-        let known = self.with_state(|state| state.per_user);
-        known
+        self.with_state(|state| state.per_user)
             .filter(|(_, at)| oldest.is_none_or(|oldest| *at > oldest))
             .map(|(by_user, _)| by_user)
     }
@@ -300,8 +297,7 @@ impl ServerClient {
             server_time: self.0.now(),
         };
         asker.check_deadline()?;
-        let guard = asker.fence.guard();
-        let guard = guard.map_err(|_| CallError::lease_lost(ask.endpoint))?;
+        let guard = asker.fence.guard().map_err(|_| CallError::lease_lost(ask.endpoint))?;
         let (sending, bypass) = match paid {
             CallCharge::Counted(permit) => (Sending(Some(permit)), false),
             CallCharge::Uncounted => (Sending(None), true),

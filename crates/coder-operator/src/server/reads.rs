@@ -283,13 +283,10 @@ impl ServerClient {
         (endpoint, path): (CoderEndpoint, &str),
         joined: Joined<T>,
     ) -> Result<Arc<Timestamped<T>>, Pushback> {
-        let Joined {
-            caller: pilot, read, ..
-        } = joined;
         let place = self.queue_entry(path);
-        let read = timeout_at(asker.call_deadline(), read).await;
+        let read = timeout_at(asker.call_deadline(), joined.read).await;
         let read = read.unwrap_or_else(|_| Err(CallError::timed_out(endpoint).into()));
-        let own = pilot == *asker.object;
+        let own = joined.caller == *asker.object;
         match &read {
             Err(Pushback::Later { .. }) => self.0.common.waiters.add(&place, asker.object),
             Err(Pushback::Refused(error)) if !own && error.class == CallErrorClass::Limited => {

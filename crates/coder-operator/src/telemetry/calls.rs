@@ -150,12 +150,7 @@ pub(crate) struct CallCompleted<'a> {
 
 impl CoderEvent for CallCompleted<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let Self {
-            server,
-            endpoint,
-            status,
-            duration: took,
-        } = self;
+        let (server, endpoint, status, took) = (self.server, self.endpoint, self.status, self.duration);
         let tally = server_counters(ledger, server);
         let code = status.map_or_else(|| "no_answer".to_owned(), |status| status.to_string());
         tally.durations.observe(took.as_secs_f64());

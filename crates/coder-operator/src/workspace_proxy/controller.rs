@@ -152,8 +152,7 @@ async fn reconcile(
 }
 
 fn wants_bypass(object: &CoderWorkspaceProxy) -> bool {
-    let bootstrap = object.spec.bootstrap.as_ref();
-    bootstrap.is_some_and(|it| it.bypass_rate_limit)
+    object.spec.bootstrap.as_ref().is_some_and(|it| it.bypass_rate_limit)
 }
 
 pub(crate) fn report_decision(coder: &CoderMetrics, who: &ObjectRef, world: &Observed, plan: &Plan, fence: &Fence) {

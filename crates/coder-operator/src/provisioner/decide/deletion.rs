@@ -281,8 +281,7 @@ fn is_idle(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Course<boo
     if !all_daemons_connected(world, draft) {
         return Ok(false);
     }
-    let replaced = draining_since(world, draft, old);
-    if replaced.is_some_and(|since| elapsed(&since, world.now) >= shutdown_grace(world)) {
+    if draining_since(world, draft, old).is_some_and(|since| elapsed(&since, world.now) >= shutdown_grace(world)) {
         return Ok(true);
     }
     let place = BoundKeyScope::new(&old.key.binding, &old.key.organization_id);

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use aplomb::EventNote;
-use aplomb::conditions::RECONCILING;
+use aplomb::conditions::{ConditionStatus, RECONCILING};
 use aplomb_api::coder::{CoderWorkspaceProxyStatus, RetiringProxy, ServerBinding, conditions as kinds, reasons};
 
 use super::desired::{display_key, proxy_display, requested_rotation};
 use super::{PERMANENT_RETRY, WAITING_MAX_AGE, has_stored_token, secret_ref};
 use crate::blocked::{Blocked, End, record_rate_limit};
 use crate::client::{CallErrorClass, WorkspaceProxy};
-use crate::conditions;
-use crate::conditions::whole_seconds;
+use crate::conditions::{self, whole_seconds};
 use crate::workspace_proxy::{Observed, Plan, ProxyRegistration, Step};
 
 /// Goes on, or ends here.
@@ -199,13 +198,7 @@ impl Draft {
 
     /// The server has these looks.
     pub(super) fn record_observed_display(&mut self, found: &WorkspaceProxy) {
-        let WorkspaceProxy {
-            name,
-            display_name,
-            icon,
-            ..
-        } = found;
-        self.status.described = Some(display_key(name, display_name, icon));
+        self.status.described = Some(display_key(&found.name, &found.display_name, &found.icon));
     }
 
     pub(super) fn retire_current(&mut self, world: &Observed) {
@@ -316,7 +309,7 @@ pub(super) fn build_plan(world: &Observed, mut draft: Draft, ended: Course<()>) 
     let mut conditions = super::conditions::build_conditions(world, &draft, stop.as_deref());
     let ready = conditions
         .iter()
-        .any(|it| it.type_ == kinds::READY && it.status.as_str() == "True");
+        .any(|it| it.type_ == kinds::READY && it.status == ConditionStatus::True);
     draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
     let end = min_wait(end, &draft, world);
     // What is rejected is not being worked on.
