@@ -15,6 +15,7 @@ mod tests;
 use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
+use kube::ResourceExt;
 
 use super::{BoundKeyScope, Children, KeyScope, Observed, Plan, Step};
 use crate::access::Access;
@@ -240,6 +241,5 @@ fn restart_pods(world: &Observed, draft: &mut Draft) -> Course<()> {
 }
 
 pub(super) fn has_finalizer(world: &Observed) -> bool {
-    let all = world.object.metadata.finalizers.iter().flatten();
-    all.into_iter().any(|it| it == FINALIZER)
+    world.object.finalizers().iter().any(|it| it == FINALIZER)
 }

@@ -15,6 +15,7 @@ mod tests;
 use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, reasons};
+use kube::ResourceExt;
 
 use super::{Children, Observed, Plan, ProxyRegistration, Step};
 use crate::access::Access;
@@ -139,8 +140,7 @@ fn check_entitlement(world: &Observed, draft: &mut Draft) -> Course<()> {
 }
 
 fn has_finalizer(world: &Observed) -> bool {
-    let all = world.object.metadata.finalizers.iter().flatten();
-    all.into_iter().any(|it| it == FINALIZER)
+    world.object.finalizers().iter().any(|it| it == FINALIZER)
 }
 
 /// Whether the Secret holds the token of this registration.

@@ -72,8 +72,11 @@ fn drop_pending(world: &Observed, draft: &mut Draft) {
 
 /// Whether the object goes without the server.
 fn is_abandoned(world: &Observed) -> bool {
-    let told = world.object.annotations().get(annotations::ABANDON);
-    told.is_some_and(|it| it == "true")
+    world
+        .object
+        .annotations()
+        .get(annotations::ABANDON)
+        .is_some_and(|it| it == "true")
 }
 
 /// Whether a deletion has taken as long as it may: what cannot be deleted now is left behind.

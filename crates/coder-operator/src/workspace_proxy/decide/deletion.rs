@@ -131,8 +131,11 @@ fn report_unverifiable(world: &Observed, draft: &mut Draft, pending: &PendingPro
 
 /// Whether the object is to go without the server.
 fn is_abandoned(world: &Observed) -> bool {
-    let told = world.object.annotations().get(annotations::ABANDON);
-    told.is_some_and(|it| it == "true")
+    world
+        .object
+        .annotations()
+        .get(annotations::ABANDON)
+        .is_some_and(|it| it == "true")
 }
 
 /// Whether a server was waited for long enough: since the deletion, or else since `since`.
