@@ -116,7 +116,7 @@ impl ServerClient {
     }
 
     /// Whether a call that wants the bypass sends its header. If so it must go through
-    /// [`Self::uncounted`].
+    /// [`Self::send_uncounted`].
     pub(super) fn may_bypass(&self) -> bool {
         let now = Instant::now();
         if self.0.site.per_user(None) == Some(false) {

@@ -97,7 +97,7 @@ impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
     }
 
     /// The read that is under way, or else the one that `begin` makes for `pilot`. It is given its number,
-    /// to [`Self::land`] with.
+    /// to [`Self::complete_read`] with.
     pub(super) fn join_read(&self, path: &str, pilot: &ObjectRef, begin: impl FnOnce(u64) -> Flight<T>) -> Joined<T> {
         self.with_table(|table| {
             table.sequence += 1;

@@ -1,4 +1,4 @@
-//! The wiring: which kinds are watched, through which lens, and which objects run when one changes. And
+//! The controller: which kinds are watched, which changes matter, and which objects run when one changes. And
 //! the round of observing, deciding and acting, one step at a time.
 
 use std::sync::Arc;
