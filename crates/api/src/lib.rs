@@ -8,7 +8,6 @@ pub mod egress;
 pub mod gateway_api;
 mod schema_util;
 pub mod tunnel;
-pub mod wire;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;

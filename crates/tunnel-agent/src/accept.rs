@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{CLOSE_NOT_ALLOWED, CLOSE_RELEASED};
+use aplomb_tunnel_protocol::{CLOSE_NOT_ALLOWED, CLOSE_RELEASED};
 use iroh::EndpointId;
 use iroh::endpoint::{Connection, Incoming, VarInt};
 use tokio::sync::{Semaphore, watch};

@@ -20,7 +20,6 @@ mod beat;
 mod endpoint;
 pub mod error;
 pub mod event;
-pub mod frame;
 mod informers;
 pub mod key;
 pub mod lease;

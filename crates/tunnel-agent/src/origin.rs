@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::wire::OriginState;
+use aplomb_tunnel_protocol::OriginState;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use rustls::pki_types::ServerName;

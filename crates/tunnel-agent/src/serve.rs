@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{ALPN, OLD_ALPN};
+use aplomb_tunnel_protocol::{ALPN, OLD_ALPN};
 use iroh::endpoint::{Builder, Incoming, QuicTransportConfig, VarInt, presets};
 use iroh::{Endpoint, RelayMap, RelayMode, RelayUrl, SecretKey};
 use tokio::sync::{Semaphore, watch};

@@ -4,8 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::wire::{
-    ConnectorId, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, origin_check_timeout,
+use aplomb_tunnel_protocol::{
+    ConnectorId, FrameError, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, origin_check_timeout,
+    read_message, write_message,
 };
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
 use iroh::{EndpointId, SecretKey};
@@ -14,7 +15,6 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::event::AgentEvent;
-use crate::frame::{self, FrameReadError};
 use crate::origin::OriginPool;
 
 /// How long a gateway may take to send its request.
@@ -79,14 +79,14 @@ impl StreamHandler {
         let Ok(_permit) = self.streams.try_acquire() else {
             return stream.refuse(StreamRefusal::TooMany, "too many streams").await;
         };
-        let open = match timeout(OPEN_TIMEOUT, frame::read_message::<StreamRequest>(&mut stream.recv)).await {
+        let open = match timeout(OPEN_TIMEOUT, read_message::<StreamRequest>(&mut stream.recv)).await {
             Ok(Ok(open)) => open,
-            Ok(Err(FrameReadError::Frame(error))) => {
+            Ok(Err(FrameError::Stream(_))) | Err(_) => return stream.reset(),
+            Ok(Err(error)) => {
                 self.report_refusal(format!("a gateway sent an invalid message: {OTHER_VERSION_MESSAGE}"));
                 let message = format!("{error}; {OTHER_VERSION_MESSAGE}");
                 return stream.refuse(StreamRefusal::Malformed, &message).await;
             }
-            Ok(Err(FrameReadError::Stream(_))) | Err(_) => return stream.reset(),
         };
         match open {
             StreamRequest::Dial {
@@ -150,10 +150,7 @@ impl StreamHandler {
                 return stream.refuse(StreamRefusal::OriginUnreachable, &message).await;
             }
         };
-        if frame::write_message(&mut stream.send, &StreamReply::Connected)
-            .await
-            .is_err()
-        {
+        if write_message(&mut stream.send, &StreamReply::Connected).await.is_err() {
             return stream.reset();
         }
         let mut both = tokio::io::join(&mut stream.recv, &mut stream.send);
@@ -209,7 +206,7 @@ impl GatewayStream {
     }
 
     async fn reply(&mut self, reply: &StreamReply) {
-        match frame::write_message(&mut self.send, reply).await {
+        match write_message(&mut self.send, reply).await {
             // An error means that the stream has already ended.
             Ok(()) => drop(self.send.finish()),
             Err(_) => self.reset(),

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aplomb_api::wire::{Proof, ProofStatement};
+use aplomb_tunnel_protocol::{Proof, ProofStatement};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustls::pki_types::pem::PemObject;

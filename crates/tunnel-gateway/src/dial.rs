@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aplomb_api::wire::{Proof, ProofStatement, StreamRefusal};
+use aplomb_tunnel_protocol::{Proof, ProofStatement, StreamRefusal};
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::tunnel::LostSession;
-use aplomb_api::wire::{Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest};
+use aplomb_tunnel_protocol::{Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest};
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 

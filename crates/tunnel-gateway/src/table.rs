@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb_api::tunnel::{PathMatchType, RouteFilter, RouteMatch};
-use aplomb_api::wire::ConnectorId;
+use aplomb_tunnel_protocol::ConnectorId;
 use ipnet::IpNet;
 use rustls::sign::CertifiedKey;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb_api::tunnel::headers;
-use aplomb_api::wire::ProofStatement;
+use aplomb_tunnel_protocol::ProofStatement;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;

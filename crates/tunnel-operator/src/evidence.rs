@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_api::wire::probe_timeout as patience;
+use aplomb_tunnel_protocol::probe_timeout as patience;
 use serde_json::json;
 use tokio::time::Instant;
 

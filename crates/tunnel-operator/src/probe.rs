@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{Backend, ConnectionDetails, reasons};
-use aplomb_api::wire::{ConnectorId, OriginState, Proof, ProofStatement, probe_timeout as patience};
+use aplomb_tunnel_protocol::{ConnectorId, OriginState, Proof, ProofStatement, probe_timeout as patience};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 

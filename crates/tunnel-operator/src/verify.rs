@@ -1,7 +1,7 @@
 //! Verifies a proof: this nonce, the current state of this tunnel, this Connector, this agent session,
 //! through this gateway, signed with the Connector's key. Pure.
 
-use aplomb_api::wire::{OriginState, Proof, ProofStatement};
+use aplomb_tunnel_protocol::{OriginState, Proof, ProofStatement};
 use iroh_base::{PublicKey, Signature};
 
 /// Why a proof is invalid.
@@ -70,7 +70,7 @@ fn decode_hex<const N: usize>(hex: &str) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use aplomb_api::wire::ConnectorId;
+    use aplomb_tunnel_protocol::ConnectorId;
     use iroh_base::SecretKey;
 
     use super::*;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aplomb_api::tunnel::{Connector, ConnectorStatus, HttpProxy, conditions};
-use aplomb_api::wire::ConnectorId;
+use aplomb_tunnel_protocol::ConnectorId;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{mpsc, watch};
 

@@ -6,7 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 
 use aplomb_api::tunnel::headers::{REASON, REVISION};
-use aplomb_api::wire::StreamRefusal;
+use aplomb_tunnel_protocol::StreamRefusal;
 
 use super::request_record::RequestRecord;
 use super::response_body::ResponseBody;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::tunnel::headers::PROOF;
-use aplomb_api::wire::{MAX_PROBE_TIMEOUT, ProofStatement, proof_timeout};
+use aplomb_tunnel_protocol::{MAX_PROBE_TIMEOUT, ProofStatement, proof_timeout};
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

@@ -1,8 +1,8 @@
 //! One request to an agent on a stream of its own: a frame out, a frame back, and after that the bytes.
 
-use aplomb_api::wire::{self, StreamReply, StreamRequest};
+use aplomb_tunnel_protocol::{FrameError, StreamReply, StreamRequest, read_message, write_message};
 use iroh::endpoint::{Connection, RecvStream, SendStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout_at};
 
 use crate::dial::OriginStream;
@@ -49,20 +49,10 @@ pub(super) async fn request(
 }
 
 async fn send_and_receive(connection: &Connection, open: &StreamRequest) -> Result<AgentStream, ExchangeError> {
-    let protocol = |error: &dyn std::fmt::Display| ExchangeError::Protocol(error.to_string());
-    let frame = wire::encode(open).map_err(|error| protocol(&error))?;
+    let protocol = |error: FrameError| ExchangeError::Protocol(error.to_string());
     let (mut send, mut recv) = connection.open_bi().await.map_err(|_| ExchangeError::Connection)?;
-    send.write_all(&frame).await.map_err(|error| protocol(&error))?;
-    send.flush().await.map_err(|error| protocol(&error))?;
-    let mut head = [0; 4];
-    AsyncReadExt::read_exact(&mut recv, &mut head)
-        .await
-        .map_err(|error| protocol(&error))?;
-    let length = wire::body_length(head).map_err(|error| protocol(&error))?;
-    let mut body = vec![0; length];
-    AsyncReadExt::read_exact(&mut recv, &mut body)
-        .await
-        .map_err(|error| protocol(&error))?;
-    let reply = wire::decode(&body).map_err(|error| protocol(&error))?;
+    write_message(&mut send, open).await.map_err(protocol)?;
+    send.flush().await.map_err(|error| protocol(error.into()))?;
+    let reply = read_message(&mut recv).await.map_err(protocol)?;
     Ok(AgentStream { reply, send, recv })
 }

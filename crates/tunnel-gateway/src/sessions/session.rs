@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aplomb_api::wire;
+use aplomb_tunnel_protocol as protocol;
 use iroh::endpoint::{Connection, ConnectionError, VarInt};
 use iroh::{Endpoint, EndpointAddr, EndpointId, RelayUrl};
 use tokio::sync::{Notify, watch};
@@ -203,7 +203,7 @@ async fn hold_connection(
 
 fn is_release(ended: &ConnectionError) -> bool {
     matches!(ended, ConnectionError::ApplicationClosed(close)
-        if close.error_code == VarInt::from_u32(wire::CLOSE_RELEASED))
+        if close.error_code == VarInt::from_u32(protocol::CLOSE_RELEASED))
 }
 
 async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, String> {
@@ -218,7 +218,7 @@ async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, S
     if let Some(relay) = target.relay.as_ref().and_then(|it| it.parse::<RelayUrl>().ok()) {
         address = address.with_relay_url(relay);
     }
-    match timeout(DIAL_TIMEOUT, endpoint.connect(address, wire::ALPN)).await {
+    match timeout(DIAL_TIMEOUT, endpoint.connect(address, protocol::ALPN)).await {
         Ok(connected) => connected.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no response within {DIAL_TIMEOUT:?}")),
     }

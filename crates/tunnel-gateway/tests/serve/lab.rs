@@ -10,7 +10,6 @@ use std::time::Duration;
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::{RouteFilter, RouteMatch};
-use aplomb_api::wire::{OriginState as Reach, Proof, ProofStatement};
 use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
 use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
 use aplomb_tunnel_gateway::table::{
@@ -18,6 +17,7 @@ use aplomb_tunnel_gateway::table::{
     TunnelInfo, VirtualHost,
 };
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
+use aplomb_tunnel_protocol::{OriginState as Reach, Proof, ProofStatement};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures::FutureExt;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::tunnel::LostSession;
-use aplomb_api::wire::{ConnectorId, OriginState as Seen, Proof, ProofStatement, StreamRefusal};
 use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
 use aplomb_tunnel_gateway::guard::AddressPolicy;
 use aplomb_tunnel_gateway::proxy::ProxyServer;
@@ -16,6 +15,7 @@ use aplomb_tunnel_gateway::sessions::AgentSessions;
 use aplomb_tunnel_gateway::table::{OriginAddress, OriginTarget};
 use aplomb_tunnel_gateway::world::SessionTarget;
 use aplomb_tunnel_operator::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
+use aplomb_tunnel_protocol::{ConnectorId, OriginState as Seen, Proof, ProofStatement, StreamRefusal};
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use iroh_base::SecretKey;
