@@ -12,8 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::route::find_entry;
-use crate::table::RoutingTable;
+use crate::routing::RoutingTable;
+use crate::routing::find_entry;
 
 /// Why a Secret cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

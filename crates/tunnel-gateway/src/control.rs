@@ -1,6 +1,17 @@
 //! The control side: the engine, and the handle with which the process shuts it down. It opens no socket, so
 //! that it also runs in virtual time.
 
+mod act;
+pub mod context;
+mod controller;
+pub mod decide;
+pub mod inputs;
+mod observe;
+mod publish_schedule;
+mod references;
+mod state;
+pub mod views;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +22,10 @@ use aplomb::{Clock, Engine, ObjectKey, Tasks, Telemetry, Trigger};
 use arc_swap::ArcSwap;
 use tokio::time::timeout;
 
-use crate::controller;
-use crate::office::{Furniture, GatewayContext, ReplicaInfo};
+use crate::control::context::{Furniture, GatewayContext, ReplicaInfo};
 use crate::proxy::{PhaseHandle, ServePhase};
+use crate::routing::RoutingTable;
 use crate::sessions::AgentSessions;
-use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
 /// Timeout for deleting the GatewayReplica on shutdown.

@@ -15,14 +15,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessLog;
-use crate::address::AddressDialer;
+use crate::control::context::ReplicaInfo;
 use crate::control::{ControlHandle, GatewayDeps, pass_key};
-use crate::guard::AddressPolicy;
 use crate::limits::ListenerLimits;
-use crate::office::ReplicaInfo;
+use crate::origin::address::AddressDialer;
+use crate::origin::policy::AddressPolicy;
 use crate::proxy::{ProxyServer, ProxySettings, ServePhase};
+use crate::routing::RoutingTable;
 use crate::sessions::{AgentDialer, AgentSessions, SessionManager, TargetDialer, bind_endpoint, secret_key};
-use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
 /// Settings of the gateway.
@@ -113,7 +113,7 @@ pub enum GatewayError {
     Bind(#[from] crate::sessions::BindError),
     /// The dialer of addresses.
     #[error(transparent)]
-    Address(#[from] crate::address::AddressError),
+    Address(#[from] crate::origin::address::AddressError),
     /// The access log.
     #[error("cannot write the access log: {0}")]
     AccessLog(std::io::Error),

@@ -227,5 +227,4 @@ fn decode_layer(path: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "path_tests.rs"]
 mod tests;

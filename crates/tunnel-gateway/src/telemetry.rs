@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::table::RoutingTable;
+use crate::routing::RoutingTable;
 
 /// Maximum tunnels with their own series.
 const MAX_TUNNELS: usize = 1000;

@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use super::handle::{ClientInfo, handle};
 use super::response_body::ResponseBody;
 use super::shared::ProxyShared;
-use super::socket::PrefixedStream;
+use super::streams::PrefixedStream;
 use crate::limits::client_address;
 
 /// Flow control window for one request body, and for all bodies of a connection.

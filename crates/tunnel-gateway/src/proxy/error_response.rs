@@ -10,7 +10,7 @@ use aplomb_tunnel_protocol::StreamRefusal;
 
 use super::request_record::RequestRecord;
 use super::response_body::ResponseBody;
-use crate::dial::DialError;
+use crate::origin::DialError;
 use crate::reason;
 
 /// Why the gateway itself responds.

@@ -141,5 +141,4 @@ pub(super) fn client_request_id(headers: &HeaderMap) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "headers_tests.rs"]
 mod tests;

@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
 
-use super::idle::IdleTimer;
+use super::streams::IdleTimer;
 
 /// The error of a body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -13,7 +13,7 @@ use super::request_body::UploadProgress;
 use crate::access::{AccessLog, AccessLogEntry};
 use crate::limits::LimitSlot;
 use crate::reason;
-use crate::table::TunnelInfo;
+use crate::routing::TunnelInfo;
 use crate::telemetry::{GatewayMetrics, RequestEnded};
 
 /// The status in the log if no status was sent.

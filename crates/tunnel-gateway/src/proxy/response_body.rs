@@ -10,10 +10,10 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use super::idle::IdleTimer;
 use super::request_body::BoxError;
 use super::request_record::RequestRecord;
-use crate::pool::PooledConnection;
+use super::streams::IdleTimer;
+use crate::origin::pool::PooledConnection;
 use crate::reason;
 
 /// The body of a response.

@@ -18,11 +18,11 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::time::timeout;
 
 use super::headers;
-use super::meter::{ByteCounter, CountingStream};
 use super::request_record::RequestRecord;
 use super::response_body::ResponseBody;
 use super::shared::ProxyShared;
-use crate::pool::PooledConnection;
+use super::streams::{ByteCounter, CountingStream};
+use crate::origin::pool::PooledConnection;
 use crate::reason;
 
 /// Size of the copy buffer.

@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::{AgentDialer, AgentSessions, SessionManager, bind_endpoint, secret_key};
-use crate::dial::{DialError, OriginDialer};
-use crate::table::{AgentTarget, OriginAddress, OriginTarget};
-use crate::world::SessionTarget;
+use crate::control::inputs::SessionTarget;
+use crate::origin::{DialError, OriginDialer};
+use crate::routing::{AgentTarget, OriginAddress, OriginTarget};
 use peer::Peer;
 
 fn loopback() -> Option<SocketAddr> {

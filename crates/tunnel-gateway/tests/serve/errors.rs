@@ -6,11 +6,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use aplomb_tunnel_gateway::access::AccessLog;
-use aplomb_tunnel_gateway::dial::DialError;
 use aplomb_tunnel_gateway::limits::ListenerLimits;
+use aplomb_tunnel_gateway::origin::DialError;
 use aplomb_tunnel_gateway::proxy::ProxySettings;
 use aplomb_tunnel_gateway::reason;
-use aplomb_tunnel_gateway::table::RouteAction;
+use aplomb_tunnel_gateway::routing::RouteAction;
 use aplomb_tunnel_protocol::StreamRefusal;
 use futures::FutureExt;
 use http::{Request, Response};

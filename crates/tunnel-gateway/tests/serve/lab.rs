@@ -10,9 +10,9 @@ use std::time::Duration;
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::{RouteFilter, RouteMatch};
-use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
+use aplomb_tunnel_gateway::origin::{DialError, OriginDialer, OriginStream};
 use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
-use aplomb_tunnel_gateway::table::{
+use aplomb_tunnel_gateway::routing::{
     AgentTarget, CompiledMatch, OriginAddress, OriginTarget, Protocols, RouteAction, RoutingTable, TableRoute,
     TunnelInfo, VirtualHost,
 };
@@ -188,7 +188,7 @@ pub(crate) fn forward(authority: &str) -> RouteAction {
 
 /// A tunnel with these routes. Its UID and its revision are derived from its name.
 pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> {
-    aplomb_tunnel_gateway::route::sort_routes(&mut routes);
+    aplomb_tunnel_gateway::routing::sort_routes(&mut routes);
     Arc::new(VirtualHost {
         protocols: Protocols::ALL,
         tunnel: Arc::new(TunnelInfo {

@@ -9,7 +9,7 @@ use iroh::endpoint::{Builder, Connection, RecvStream, SendStream, VarInt, preset
 use iroh::{Endpoint, SecretKey};
 use tokio::sync::watch;
 
-use crate::table::AgentTarget;
+use crate::routing::AgentTarget;
 
 pub(super) struct Peer {
     endpoint: Endpoint,
