@@ -1,11 +1,11 @@
 //! The Connector: whether its class exists, which gateways may connect to it, and whether it is online.
 //!
-//! `observe` builds an [`Observed`], `decide` turns it into a [`Plan`], and `act` executes the one step that
+//! `observe` builds an [`Observed`], `decide` turns it into a [`Plan`], and the controller executes the one step that
 //! a plan can contain. Nothing here dials an agent: it reads what gateways report and what proofs have shown.
 
-mod act;
 mod controller;
 mod decide;
+mod liveness;
 mod observe;
 
 use aplomb::{Condition, EventNote};
@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::liveness::LivenessSignals;
+use crate::connector::liveness::LivenessSignals;
 
 pub(crate) use self::controller::controller;
 

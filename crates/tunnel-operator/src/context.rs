@@ -6,7 +6,7 @@ use aplomb::{Clock, ObjectKey, Trigger};
 
 use crate::heartbeat::HeartbeatTracker;
 use crate::probe::TunnelProber;
-use crate::sessions::ProvenSessions;
+use crate::probe::proven_sessions::ProvenSessions;
 use crate::state::TunnelState;
 use crate::telemetry::TunnelMetrics;
 

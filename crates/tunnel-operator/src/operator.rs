@@ -8,13 +8,14 @@ use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
 use crate::classes;
-use crate::client::{HttpProbeClient, ProbeClient};
 use crate::context::{TunnelContext, proven_sessions};
 use crate::heartbeat::HeartbeatTracker;
+use crate::httpproxy::unowned_gateways;
 use crate::probe::TunnelProber;
+use crate::probe::client::{HttpProbeClient, ProbeClient};
 use crate::state::TunnelState;
 use crate::telemetry::TunnelMetrics;
-use crate::{connector, controller, gc, unowned_gateways};
+use crate::{connector, gc, httpproxy};
 
 /// The component name in Events and the name of the lease.
 const NAME: &str = "aplomb-tunnel";
@@ -121,7 +122,7 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
         set.tasks = parts.tasks;
     });
     engine
-        .controller(controller::controller(&office))
+        .controller(httpproxy::controller(&office))
         .controller(connector::controller(&office))
         .controller(unowned_gateways::controller(&office))
         .controller(gc::claim_controller())

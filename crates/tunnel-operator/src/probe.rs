@@ -1,6 +1,12 @@
 //! Proves a tunnel: sends a fresh nonce through the public listener of every live gateway, for every hostname
 //! and every rule, concurrently. This module returns the results; the decision is made elsewhere.
 
+pub(crate) mod client;
+pub(crate) mod proven_sessions;
+pub(crate) mod result;
+mod tls;
+mod verify;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +17,11 @@ use aplomb_tunnel_protocol::{ConnectorId, OriginState, Proof, ProofStatement, pr
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use crate::children::{certificate_ref, target};
-use crate::client::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
-use crate::evidence::{Ambiguity, ProbeFailure, ProbeResult, next_probe_delay, probe_subject};
-use crate::verify::{hex, verify_proof};
-use crate::world::{Observed, ObservedReplica};
+use crate::httpproxy::children::{certificate_ref, target};
+use crate::httpproxy::{Observed, ObservedReplica};
+use crate::probe::client::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
+use crate::probe::result::{Ambiguity, ProbeFailure, ProbeResult, next_probe_delay, probe_subject};
+use crate::probe::verify::{hex, verify_proof};
 
 /// Delay between a failed round and the retry within a pass: long enough for a gateway that is about to swap
 /// its table, too short to be noticed.

@@ -10,7 +10,7 @@ use aplomb_api::tunnel::{
     ChildRevision, ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy, TunnelTimeline,
 };
 
-use crate::evidence::ProbeResult;
+use crate::probe::result::ProbeResult;
 use crate::views::ConnectorView;
 
 /// The index of HTTPProxies by the connectors they name.

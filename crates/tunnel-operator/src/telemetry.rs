@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tracing::{debug, info};
 
-use crate::evidence::ProbeResult;
+use crate::probe::result::ProbeResult;
 
 /// From one write to the patience of a user.
 const STAGE_BUCKETS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0];

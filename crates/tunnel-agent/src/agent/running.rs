@@ -10,15 +10,14 @@ use tokio::sync::{mpsc, watch};
 
 use super::{AgentSettings, Registered};
 use crate::accept::{self, AllowedGateways};
-use crate::beat::{LeaseTask, lease_duration};
 use crate::endpoint::{AgentEndpoint, EndpointConfig};
 use crate::error::{Error, Result};
-use crate::event::AgentEvent;
+use crate::event::{AgentEvent, ReportedState};
 use crate::informers::{AgentInformers, ObservedObject};
+use crate::lease::{LeaseTask, lease_duration};
 use crate::origin::OriginPool;
 use crate::publish::AgentIdentity;
 use crate::register;
-use crate::reported::ReportedState;
 use crate::serve;
 use crate::stream_handler::StreamHandler;
 use crate::target::ExposedTargets;

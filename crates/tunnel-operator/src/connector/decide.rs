@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 use super::{ConnectorStatusUpdate, Observed, Plan, ProofDemand, Words};
-use crate::liveness::{LivenessDecision, decide_liveness};
+use crate::connector::liveness::{LivenessDecision, decide_liveness};
 
 /// The reason of `Ready` when it is true.
 const ONLINE: &str = "Online";
@@ -186,5 +186,4 @@ fn sorted(ids: &[String]) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

@@ -10,9 +10,9 @@ use aplomb_api::tunnel::{Connector, ConnectorClass, ConnectorStatus, GatewayRepl
 use tokio::time::Instant;
 
 use super::Observed;
+use crate::connector::liveness::{LeaseSignal, LivenessSignals};
 use crate::context::TunnelContext;
 use crate::heartbeat::{HeartbeatRecord, LeaseView};
-use crate::liveness::{LeaseSignal, LivenessSignals};
 
 /// A decision is due when a Lease expires. A delay beyond this means that the process was suspended or not
 /// leading.

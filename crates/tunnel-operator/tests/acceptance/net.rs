@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::tunnel::LostSession;
-use aplomb_tunnel_gateway::origin::{DialError, OriginDialer, OriginStream};
-use aplomb_tunnel_gateway::origin::policy::AddressPolicy;
-use aplomb_tunnel_gateway::proxy::ProxyServer;
-use aplomb_tunnel_gateway::sessions::AgentSessions;
-use aplomb_tunnel_gateway::routing::{OriginAddress, OriginTarget};
 use aplomb_tunnel_gateway::control::inputs::SessionTarget;
+use aplomb_tunnel_gateway::origin::policy::AddressPolicy;
+use aplomb_tunnel_gateway::origin::{DialError, OriginDialer, OriginStream};
+use aplomb_tunnel_gateway::proxy::ProxyServer;
+use aplomb_tunnel_gateway::routing::{OriginAddress, OriginTarget};
+use aplomb_tunnel_gateway::sessions::AgentSessions;
 use aplomb_tunnel_operator::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
 use aplomb_tunnel_protocol::{ConnectorId, OriginState as Seen, Proof, ProofStatement, StreamRefusal};
 use futures::future::BoxFuture;

@@ -6,8 +6,8 @@ use aplomb_tunnel_protocol::probe_timeout as patience;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::children::spec_digest;
-use crate::world::Observed;
+use crate::httpproxy::Observed;
+use crate::httpproxy::children::spec_digest;
 
 /// Delay before a failed proof is retried: initial and maximum.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));

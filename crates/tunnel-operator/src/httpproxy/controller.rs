@@ -13,14 +13,14 @@ use aplomb_api::tunnel::{
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-use crate::act::Act;
 use crate::context::TunnelContext;
-use crate::decide::decide;
-use crate::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connector_names};
+use crate::httpproxy::act::Act;
+use crate::httpproxy::decide::decide;
+use crate::httpproxy::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connector_names};
+use crate::httpproxy::unowned_gateways;
+use crate::httpproxy::{Plan, Progress};
 use crate::state::{BY_CONNECTOR, BY_HOSTNAME};
-use crate::unowned_gateways;
 use crate::views::ConnectorView;
-use crate::world::{Plan, Progress};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-tunnel";

@@ -109,5 +109,4 @@ fn offline(reason: &'static str) -> LivenessDecision {
 }
 
 #[cfg(test)]
-#[path = "liveness_tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use aplomb_api::tunnel::{ConnectionDetails, ConnectorStatus};
 use tokio::time::Instant;
 
 use super::*;
-use crate::liveness::{LeaseSignal, LivenessSignals};
+use crate::connector::liveness::{LeaseSignal, LivenessSignals};
 
 const LEASE: Duration = Duration::from_secs(30);
 

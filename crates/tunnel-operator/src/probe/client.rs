@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use crate::tls::{self, HandshakeError};
+use crate::probe::tls::{self, HandshakeError};
 
 /// Maximum response size in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024;

@@ -7,13 +7,13 @@ use aplomb_api::tunnel::{ChildRevision, Claimant, HostnameClaim, HostnameClaimSp
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
 
-use crate::children::{ChildObjects, build_children, spec_digest};
 use crate::context::TunnelContext;
-use crate::evidence::ProbeResult;
 use crate::gc::claimant_exists;
+use crate::httpproxy::child_status::{gateway_status, is_child, route_status};
+use crate::httpproxy::children::{ChildObjects, build_children, spec_digest};
+use crate::httpproxy::{AppliedChild, ChildrenState, Observed, Plan, Progress, TunnelStep};
 use crate::probe::answered_connectors;
-use crate::report;
-use crate::world::{AppliedChild, ChildrenState, Observed, Plan, Progress, TunnelStep};
+use crate::probe::result::ProbeResult;
 
 /// Executes the steps of one tunnel.
 pub(crate) struct Act<'a> {
@@ -234,13 +234,13 @@ impl Act<'_> {
         };
         let proxy = &self.world.proxy;
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
-        if let Some(gateway) = gateway.filter(|it| report::is_child(&it.metadata, proxy)) {
-            let status = report::gateway_status(&gateway, standing, self.world);
+        if let Some(gateway) = gateway.filter(|it| is_child(&it.metadata, proxy)) {
+            let status = gateway_status(&gateway, standing, self.world);
             self.cx.apply_child_status::<Gateway>(self.key, status).await?;
         }
         let route = self.cx.cache::<HttpRoute>()?.get(self.key);
-        if let Some(route) = route.filter(|it| report::is_child(&it.metadata, proxy)) {
-            let status = report::route_status(&route, standing, self.world);
+        if let Some(route) = route.filter(|it| is_child(&it.metadata, proxy)) {
+            let status = route_status(&route, standing, self.world);
             self.cx.apply_child_status::<HttpRoute>(self.key, status).await?;
         }
         Ok(())

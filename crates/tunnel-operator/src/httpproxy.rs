@@ -1,4 +1,13 @@
-//! Types shared by observing, deciding and acting: the state of one tunnel and its next step. Values only.
+//! The HTTPProxy: from its spec to children, claims and proofs. These types are shared by observing, deciding and
+//! acting: the state of one tunnel and its next step. Values only.
+
+mod act;
+mod child_status;
+pub(crate) mod children;
+mod controller;
+mod decide;
+mod observe;
+pub(crate) mod unowned_gateways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +22,8 @@ use iroh_base::RelayUrl;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::evidence::ProbeResult;
+pub(crate) use self::controller::{NAME, controller};
+use crate::probe::result::ProbeResult;
 
 /// The inputs of a decision about one tunnel.
 #[derive(Clone, Debug)]

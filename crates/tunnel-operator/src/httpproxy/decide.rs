@@ -1,15 +1,12 @@
 //! Turns the observed state of a tunnel into the next step and the status to write. Pure: the same input
 //! gives the same plan.
 
-mod child_conditions;
 mod conditions;
 mod hostnames;
-mod notes;
 mod ready;
 mod revisions;
 #[cfg(test)]
 mod tests;
-mod timeline;
 
 use std::time::Duration;
 
@@ -17,10 +14,12 @@ use aplomb::conditions::ConditionStatus;
 use aplomb_api::tunnel::{HttpProxyStatus, conditions as kinds, reasons};
 
 use self::conditions::TunnelAssessment;
+pub(crate) use self::conditions::is_about_relay;
 use self::hostnames::HostnameClaims;
-use crate::children::build_children;
-use crate::evidence::{ProbeResult, probe_subject};
-use crate::world::{ChildConditions, Observed, Plan, TunnelStep};
+use crate::httpproxy::child_status::child_conditions;
+use crate::httpproxy::children::build_children;
+use crate::httpproxy::{ChildConditions, Observed, Plan, TunnelStep};
+use crate::probe::result::{ProbeResult, probe_subject};
 
 /// Maximum rounds of proofs in one pass, because the state may change during a round.
 const MAX_PROBES: u32 = 3;
@@ -48,7 +47,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
     }
     let facts = TunnelAssessment::new(world, &held);
     let conditions = facts.conditions();
-    let standing = child_conditions::child_conditions(&conditions).filter(|it| child_status_changed(world, it));
+    let standing = child_conditions(&conditions).filter(|it| child_status_changed(world, it));
     let step = next_step(world, &held, &facts, &served);
     let step = step.or_else(|| standing.as_ref().map(|_| TunnelStep::Report));
     let ready = conditions
@@ -61,12 +60,12 @@ pub(crate) fn decide(world: &Observed) -> Plan {
         connector: connector_names(world),
         addresses: gateway_addresses(world),
         revisions: facts.revisions.clone(),
-        timeline: Some(timeline::timeline(world, &facts, ready)),
+        timeline: Some(revisions::timeline(world, &facts, ready)),
         observed_generation: None,
         conditions: Vec::new(),
     };
     Plan {
-        notes: notes::notes(world, &conditions, &status),
+        notes: ready::notes(world, &conditions, &status),
         requeue_after: requeue_after(world, &facts),
         waiting: facts.is_waiting(),
         rejected: None,
@@ -116,7 +115,7 @@ fn child_status_changed(world: &Observed, standing: &ChildConditions) -> bool {
 /// Whether a timeout is still inconclusive. A tunnel that is not Ready is probed once more before it is
 /// reported broken, because a first response may be a moment away.
 fn is_inconclusive(world: &Observed, evidence: &ProbeResult) -> bool {
-    evidence.is_unanswered() && evidence.failures < MAX_PROBES && !notes::was_ready(world)
+    evidence.is_unanswered() && evidence.failures < MAX_PROBES && !ready::was_ready(world)
 }
 
 fn requeue_after(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
@@ -133,12 +132,12 @@ fn requeue_after(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
 /// The plan for a spec that cannot be served.
 fn rejected_plan(world: &Observed, reason: &'static str, message: &str, finally: bool) -> Plan {
     let conditions = conditions::rejected_conditions(reason, message);
-    let standing = child_conditions::child_conditions(&conditions).filter(|it| child_status_changed(world, it));
+    let standing = child_conditions(&conditions).filter(|it| child_status_changed(world, it));
     let status = world.proxy.status.clone().unwrap_or_default();
     Plan {
         step: standing.as_ref().map(|_| TunnelStep::Report),
         child_conditions: standing,
-        notes: notes::notes(world, &conditions, &status),
+        notes: ready::notes(world, &conditions, &status),
         status,
         conditions,
         requeue_after: IDLE_RECHECK,

@@ -9,8 +9,8 @@ use iroh_base::RelayUrl;
 use super::hostnames::HostnameClaims;
 use super::ready;
 use super::revisions::{CONNECTOR, is_acknowledged, revisions};
-use crate::evidence::{ProbeResult, probe_subject};
-use crate::world::{ChildrenState, Observed, ObservedConnector};
+use crate::httpproxy::{ChildrenState, Observed, ObservedConnector};
+use crate::probe::result::{ProbeResult, probe_subject};
 
 /// What the observed state of a tunnel implies, before it becomes conditions.
 pub(super) struct TunnelAssessment<'a> {
@@ -196,7 +196,7 @@ fn relay_missing_condition(world: &Observed) -> Option<Condition> {
 }
 
 /// Whether only a relay is missing. The connector may still be reachable directly.
-pub(super) fn is_about_relay(condition: &Condition) -> bool {
+pub(crate) fn is_about_relay(condition: &Condition) -> bool {
     [reasons::RELAY_NOT_USED, reasons::RELAY_UNKNOWN].contains(&&*condition.reason)
 }
 

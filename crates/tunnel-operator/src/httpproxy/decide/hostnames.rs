@@ -2,7 +2,7 @@
 
 use aplomb_api::tunnel::{HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical};
 
-use crate::world::{ClaimState, Observed, TunnelStep, UnownedGateway};
+use crate::httpproxy::{ClaimState, Observed, TunnelStep, UnownedGateway};
 
 /// All hostnames of a tunnel, and the next step for its claims.
 #[derive(Clone, Debug)]

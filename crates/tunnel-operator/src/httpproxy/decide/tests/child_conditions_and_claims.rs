@@ -1,7 +1,7 @@
 //! Tests of decisions where an object is missing, in use elsewhere or unused.
 
 use super::*;
-use crate::world::{ChildCondition, UnownedGateway};
+use crate::httpproxy::{ChildCondition, UnownedGateway};
 
 /// The new `Programmed` condition of children that were reported as served: status and reason.
 fn programmed_after_served(mut world: Observed) -> Option<(ConditionStatus, String)> {

@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::context::TunnelContext;
-use crate::report::is_child;
-use crate::unowned_gateways;
+use crate::httpproxy::child_status::is_child;
+use crate::httpproxy::unowned_gateways;
+use crate::httpproxy::{ClaimState, Observed, ObservedConnector, ObservedReplica, Progress, UnownedGateway};
 use crate::views::ConnectorView;
-use crate::world::{ClaimState, Observed, ObservedConnector, ObservedReplica, Progress, UnownedGateway};
 
 /// How long a watch may be disconnected: as long as a gateway's heartbeat is valid.
 const MAX_WATCH_OUTAGE: Duration = Duration::from_secs(15);

@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
-use crate::evidence::{Ambiguity, ProbeFailure, ProbeResult};
-use crate::world::{AppliedChild, ChildrenState, ClaimState, ObservedConnector, ObservedReplica, Progress};
+use crate::httpproxy::{AppliedChild, ChildrenState, ClaimState, ObservedConnector, ObservedReplica, Progress};
+use crate::probe::result::{Ambiguity, ProbeFailure, ProbeResult};
 
 const UID: &str = "5d3e2c1b-0000-4000-8000-000000000001";
 
