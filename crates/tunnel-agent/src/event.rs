@@ -8,15 +8,12 @@ use aplomb_api::tunnel::{HttpProxy, conditions, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
-/// An event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum AgentEvent {
     /// The Connector and the HTTPProxy exist.
     Registered {
-        /// Their namespace.
         namespace: String,
-        /// The Connector.
         connector: String,
         /// The HTTPProxy, if the agent has one.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,53 +22,28 @@ pub enum AgentEvent {
         session: String,
     },
     /// The operator has published the gateways and relays.
-    Accepted {
-        /// Number of gateways.
-        gateways: usize,
-        /// Number of relays.
-        relays: usize,
-    },
+    Accepted { gateways: usize, relays: usize },
     /// Gateways can connect.
     Listening {
-        /// The endpoint id.
         id: String,
-        /// The published addresses.
         addresses: Vec<SocketAddr>,
-        /// The published relay.
         #[serde(skip_serializing_if = "Option::is_none")]
         relay: Option<String>,
     },
     /// A heartbeat failed.
-    HeartbeatLost {
-        /// The cause.
-        message: String,
-    },
+    HeartbeatLost { message: String },
     /// A heartbeat succeeded again.
     HeartbeatRecovered,
     /// Every live gateway serves the tunnel.
     Programmed,
     /// Every live gateway returned a signed proof.
-    Proven {
-        /// The URL of the tunnel.
-        url: String,
-    },
+    Proven { url: String },
     /// The tunnel does not work or is not ready yet.
-    NotReady {
-        /// A stable reason.
-        reason: String,
-        /// The message.
-        message: String,
-    },
+    NotReady { reason: String, message: String },
     /// The tunnel works, but the agent cannot connect to its origin.
-    OriginUnreachable {
-        /// The message.
-        message: String,
-    },
+    OriginUnreachable { message: String },
     /// A gateway's request was refused: it named another Connector, or uses another version.
-    Refused {
-        /// The cause.
-        message: String,
-    },
+    Refused { message: String },
     /// An object was deleted.
     Deleted {
         /// The object, such as `httpproxy/web`.
@@ -81,7 +53,6 @@ pub enum AgentEvent {
     Released,
 }
 
-/// The last reported state.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedState {
     programmed: bool,

@@ -26,22 +26,17 @@ const FINAL_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(500);
 const RELEASE_ATTEMPTS: u32 = 3;
 const RELEASE_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The result of the last heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RenewalResult {
     /// No attempt has finished yet.
     #[default]
     Unknown,
-    /// It succeeded.
     Renewed,
-    /// It failed.
     Failed(String),
 }
 
-/// Settings of the lease.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
-    /// Namespace of the Connector and the Lease.
     pub namespace: String,
     /// Name of both.
     pub connector: String,
@@ -49,7 +44,6 @@ pub struct LeaseSettings {
     pub uid: String,
     /// The holder of the Lease: this agent session.
     pub session: String,
-    /// The lease duration.
     pub lease: Duration,
     /// Clock for the renewal time. No decision depends on it.
     pub clock: Clock,
@@ -213,8 +207,7 @@ impl RenewalSchedule {
         apart.saturating_sub(spent)
     }
 
-    /// The hysteresis bound: an outage of at most this length never lets two successes be further apart than
-    /// the lease.
+    /// The hysteresis bound: an outage of at most this length never lets two successes be further apart than the lease.
     ///
     /// A third of the lease passes before the first attempt. That attempt may have begun before the outage
     /// and fail because of it; the last failing attempt may run into its timeout; and the one that succeeds
@@ -265,7 +258,6 @@ impl LeaseTask {
         }
     }
 
-    /// Switches to another lease duration.
     pub(crate) fn set_lease_duration(&mut self, lease: Duration) {
         if lease != self.settings.lease {
             self.settings.lease = lease;
@@ -274,7 +266,6 @@ impl LeaseTask {
         }
     }
 
-    /// Waits for an event to report.
     pub(crate) async fn next_event(&mut self) -> AgentEvent {
         loop {
             if self.renewal.changed().await.is_err() {

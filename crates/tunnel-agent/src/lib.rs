@@ -12,7 +12,6 @@
 //! | [`serve`], [`accept`], [`stream_handler`] | connections of gateways and their streams |
 //! | [`origin`], [`target`], [`tls`] | the exposed services |
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod accept;
 pub mod agent;

@@ -21,7 +21,6 @@ use crate::error::Result;
 use crate::target::{ExposedTarget, ExposedTargets};
 use crate::tls::{OriginTls, OriginTlsSettings};
 
-/// Timeout for connecting to an origin, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for a check, which many requests may share.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);

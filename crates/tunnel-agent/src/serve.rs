@@ -15,7 +15,6 @@ use crate::accept::{AllowedGateways, ConnectionContext, MAX_WAITING};
 use crate::error::{Error, Result};
 use crate::stream_handler::StreamHandler;
 
-/// Maximum concurrent streams of a connection.
 const MAX_STREAMS_PER_CONNECTION: u32 = 1024;
 /// Maximum concurrent connections, including handshakes.
 const MAX_CONNECTIONS: usize = 256;

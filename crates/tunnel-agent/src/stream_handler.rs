@@ -1,5 +1,4 @@
-//! Handles one stream of a gateway. Whether the gateway is allowed was checked before the stream was
-//! accepted.
+//! Handles one stream of a gateway. Whether the gateway is allowed was checked before the stream was accepted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +20,6 @@ use crate::origin::OriginPool;
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of the copy buffer, per direction.
 const BUFFER_BYTES: usize = 32 * 1024;
-/// Maximum concurrent streams of all gateways.
 const MAX_STREAMS: usize = 4096;
 /// Rate limit and burst of proofs.
 const PROOFS_PER_SECOND: f64 = 200.0;
@@ -37,7 +35,6 @@ const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// The reset code of a stream after a failure of the origin.
 const ORIGIN_BROKEN_CODE: VarInt = VarInt::from_u32(1);
 
-/// The context of all streams.
 #[derive(Debug)]
 pub struct StreamHandler {
     origins: OriginPool,
@@ -73,7 +70,6 @@ impl StreamHandler {
         }
     }
 
-    /// Serves one stream to its end.
     pub(crate) async fn serve_stream(&self, gateway: EndpointId, send: SendStream, recv: RecvStream) {
         let mut stream = GatewayStream { send, recv };
         let Ok(_permit) = self.streams.try_acquire() else {
@@ -237,7 +233,6 @@ fn is_nonce(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// A token bucket.
 #[derive(Debug)]
 struct ProofBucket {
     rate: f64,

@@ -24,7 +24,6 @@ impl ExposedTarget {
         self.port
     }
 
-    /// Whether it is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         let ip = self.host.parse::<IpAddr>();

@@ -18,10 +18,8 @@ pub trait OriginStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> OriginStream for T {}
 
-/// Connects to origins.
 pub trait OriginDialer: Send + Sync + 'static {
-    /// Opens a connection to one origin. TLS to the origin, if configured, is already handled: the bytes are
-    /// HTTP.
+    /// Opens a connection to one origin. TLS to the origin, if configured, is already handled: the bytes are HTTP.
     fn dial<'a>(
         &'a self,
         origin: &'a OriginTarget,
@@ -37,7 +35,6 @@ pub trait OriginDialer: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Proof, DialError>>;
 }
 
-/// Why a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialError {
     /// The session with the agent is down and did not come back in time.

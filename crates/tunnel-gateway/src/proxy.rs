@@ -45,14 +45,11 @@ use crate::origin::pool::ConnectionPool;
 use crate::routing::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
-    /// Limits.
     pub limits: ListenerLimits,
     /// Whether to send `X-Aplomb-Reason` and `X-Aplomb-Revision`.
     pub headers: bool,
-    /// The access log.
     pub access_log: Option<AccessLog>,
     /// Networks of trusted proxies: their forwarding headers are accepted.
     pub trusted_proxies: Vec<IpNet>,
@@ -62,9 +59,7 @@ pub struct ProxySettings {
     /// How long it still accepts new connections while draining, because load balancers learn of the shutdown
     /// with a delay.
     pub drain_delay: Duration,
-    /// Runtime for tasks.
     pub tasks: Tasks,
-    /// Wall-clock time, for the access log.
     pub clock: Clock,
     /// Seed for request ids; must differ between processes.
     pub seed: u64,

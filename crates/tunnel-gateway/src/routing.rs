@@ -70,12 +70,10 @@ impl Protocols {
 /// The routes of one hostname.
 #[derive(Clone, Debug)]
 pub struct VirtualHost {
-    /// The tunnel that owns it.
     pub tunnel: Arc<TunnelInfo>,
     /// The protocols of its listeners.
     pub protocols: Protocols,
-    /// One for each match of each rule, in the Gateway API's order of precedence. The first match serves the
-    /// request.
+    /// One for each match of each rule, in the Gateway API's order of precedence. The first match serves the request.
     pub routes: Vec<TableRoute>,
 }
 
@@ -84,9 +82,7 @@ pub struct VirtualHost {
 pub struct TunnelInfo {
     /// The namespace of its HTTPProxy.
     pub namespace: String,
-    /// The name of its HTTPProxy.
     pub name: String,
-    /// The UID of its HTTPProxy.
     pub uid: String,
     /// The generation of the HTTPProxy that its HTTPRoute was built from.
     pub generation: i64,
@@ -113,7 +109,6 @@ pub struct TableRoute {
     pub matches: CompiledMatch,
     /// The filters of the rule, then of the backend.
     pub filters: Vec<RouteFilter>,
-    /// The action.
     pub action: RouteAction,
     /// Timeout for the start of the response.
     pub timeout: Option<Duration>,
@@ -131,7 +126,6 @@ impl TableRoute {
 /// A match with its expressions compiled.
 #[derive(Clone, Debug)]
 pub struct CompiledMatch {
-    /// The match in the spec.
     pub wanted: RouteMatch,
     /// The path's expression, anchored at both ends.
     pub path: Option<regex::Regex>,
@@ -141,26 +135,21 @@ pub struct CompiledMatch {
     pub query: BTreeMap<usize, regex::Regex>,
 }
 
-/// The action for a request.
 #[derive(Clone, Debug)]
 pub enum RouteAction {
-    /// Forward it to an origin.
     Forward(Arc<OriginTarget>),
     /// Respond with the redirect of a filter.
     Redirect,
     /// No usable backend: respond with a status code and a reason.
     NoBackend {
-        /// The status code.
         status: u16,
         /// The reason, one of [`crate::reason`].
         reason: &'static str,
     },
 }
 
-/// An origin.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OriginTarget {
-    /// Its address.
     pub target: OriginAddress,
     /// Its host:port, as the endpoint specifies it.
     pub authority: String,
@@ -168,7 +157,6 @@ pub struct OriginTarget {
     pub tls: Option<String>,
 }
 
-/// The address of an origin.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OriginAddress {
     /// Through an agent, which dials [`OriginTarget::authority`].
@@ -182,19 +170,15 @@ pub enum OriginAddress {
 pub struct Addresses {
     /// Names or addresses with ports, checked after resolution.
     pub names: Vec<String>,
-    /// The networks that the class permits. Connections are not shared between routes with different
-    /// networks.
+    /// The networks that the class permits. Connections are not shared between routes with different networks.
     pub open_networks: Vec<IpNet>,
 }
 
-/// An agent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgentTarget {
     /// The namespace of the Connector.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
     /// The iroh endpoint id, in hex.
     pub id: String,

@@ -144,7 +144,6 @@ fn unexpected_reply(reply: StreamReply) -> DialError {
 pub struct TargetDialer {
     /// For connectors.
     pub agents: Arc<dyn OriginDialer>,
-    /// For addresses.
     pub addresses: Arc<dyn OriginDialer>,
 }
 

@@ -14,7 +14,6 @@ use prometheus_client::registry::Registry;
 
 use crate::routing::RoutingTable;
 
-/// Maximum tunnels with their own series.
 const MAX_TUNNELS: usize = 1000;
 /// The label of the rest. A tunnel's own label contains a slash.
 const OTHER_TUNNELS: &str = "other";
@@ -89,7 +88,6 @@ impl Default for Families {
     }
 }
 
-/// A request that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestEnded<'a> {
     /// namespace/name of its tunnel.

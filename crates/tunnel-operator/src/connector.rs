@@ -19,7 +19,6 @@ use crate::connector::liveness::LivenessSignals;
 
 pub(crate) use self::controller::controller;
 
-/// The inputs of a decision about one Connector.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
     pub(crate) name: String,
@@ -53,7 +52,6 @@ pub(crate) struct ConnectorStatusUpdate {
     pub(crate) offline_since: Option<Time>,
 }
 
-/// The result of a decision.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
     /// The watch shows it offline: read the Lease from the API server before reporting that.

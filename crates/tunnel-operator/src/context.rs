@@ -31,14 +31,11 @@ pub(crate) struct TunnelContext {
     pub(crate) proxy_trigger: Trigger,
     /// Triggers a reconcile of a Connector.
     pub(crate) connector_trigger: Trigger,
-    /// Metrics.
     pub(crate) telemetry: TunnelMetrics,
-    /// Wall-clock time.
     pub(crate) clock: Clock,
 }
 
 impl TunnelContext {
-    /// Drops the state of a deleted tunnel.
     pub(crate) fn on_tunnel_deleted(&self, key: &ObjectKey) {
         self.state.on_tunnel_deleted(key);
         self.telemetry.remove(key);

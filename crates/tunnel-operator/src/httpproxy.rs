@@ -25,17 +25,14 @@ use tokio::time::Instant;
 pub(crate) use self::controller::{NAME, controller};
 use crate::probe::result::ProbeResult;
 
-/// The inputs of a decision about one tunnel.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
-    /// The tunnel.
     pub(crate) proxy: Arc<HttpProxy>,
     /// Base domain of the platform hostname; none if the class that should set it does not exist.
     pub(crate) domain: Option<String>,
     /// Base domains of all classes, and the operator's own.
     pub(crate) domains: BTreeSet<String>,
-    /// Hostnames of the spec whose first label belongs to the platform hostname of another tunnel, under any
-    /// domain.
+    /// Hostnames of the spec whose first label belongs to the platform hostname of another tunnel, under any domain.
     pub(crate) platform_hostnames: BTreeSet<String>,
     /// The networks that the class permits for backends without a connector; empty if every backend has one.
     pub(crate) networks: Vec<String>,
@@ -55,7 +52,6 @@ pub(crate) struct Observed {
     pub(crate) connectors: BTreeMap<String, Option<ObservedConnector>>,
     /// The gateways that are alive.
     pub(crate) replicas: Vec<ObservedReplica>,
-    /// Whether the children have a status from this controller.
     pub(crate) child_status_reported: bool,
     /// Whether the watches behind this are current.
     pub(crate) fresh: bool,
@@ -70,7 +66,6 @@ pub(crate) struct Observed {
 pub(crate) struct Progress {
     /// The children, once they are up to date.
     pub(crate) written: Option<ChildrenState>,
-    /// Whether the status of the children is up to date.
     pub(crate) child_status_reported: bool,
     /// Rounds of proofs so far.
     pub(crate) probes: u32,
@@ -86,7 +81,6 @@ pub(crate) struct Progress {
     pub(crate) deleted: bool,
 }
 
-/// The state of the children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChildrenState {
     /// They are up to date.
@@ -100,7 +94,6 @@ pub(crate) enum ChildrenState {
 pub(crate) struct AppliedChild {
     /// Its kind, name and version, and the digest of the desired object.
     pub(crate) revision: ChildRevision,
-    /// Whether this pass changed it.
     pub(crate) changed: bool,
 }
 
@@ -112,12 +105,7 @@ pub(crate) enum ClaimState {
     /// This tunnel; version and UID of the claim.
     Own(String, String),
     /// Another tunnel that exists.
-    Taken {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    Taken { namespace: String, name: String },
     /// A tunnel that was deleted.
     Orphaned,
 }
@@ -125,20 +113,15 @@ pub(crate) enum ClaimState {
 /// A Gateway without an HTTPProxy that uses a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnownedGateway {
-    /// Its namespace.
     pub(crate) namespace: String,
-    /// Its name.
     pub(crate) name: String,
     /// Whether it certainly had the hostname before this tunnel's claim was made.
     pub(crate) older: bool,
 }
 
-/// The parts of a connector that a tunnel reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObservedConnector {
-    /// The UID of the object.
     pub(crate) uid: String,
-    /// The version of the object.
     pub(crate) version: String,
     /// How its agent is reached, once it has registered.
     pub(crate) details: Option<ConnectionDetails>,
@@ -149,13 +132,9 @@ pub(crate) struct ObservedConnector {
 /// A gateway that is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObservedReplica {
-    /// Its name.
     pub(crate) name: String,
-    /// Address of its public listener.
     pub(crate) listen: String,
-    /// Address of its public TLS listener.
     pub(crate) listen_tls: Option<String>,
-    /// Its iroh endpoint id.
     pub(crate) endpoint_id: String,
     /// The versions it has acknowledged.
     pub(crate) applied: AppliedVersions,
@@ -163,8 +142,7 @@ pub(crate) struct ObservedReplica {
     pub(crate) relays: Option<Vec<RelayUrl>>,
     /// Why it does not serve this tunnel's route, if it does not.
     pub(crate) quarantined: Option<String>,
-    /// Whether it omits more routes of the namespace than it can list, so that it may or may not serve this
-    /// one.
+    /// Whether it omits more routes of the namespace than it can list, so that it may or may not serve this one.
     pub(crate) quarantine_list_incomplete: bool,
     /// Whether it has no session with a connector of this tunnel.
     pub(crate) lost: bool,
@@ -177,11 +155,9 @@ pub(crate) struct Plan {
     pub(crate) step: Option<TunnelStep>,
     /// The status, apart from conditions.
     pub(crate) status: HttpProxyStatus,
-    /// The conditions.
     pub(crate) conditions: Vec<Condition>,
     /// The status of the children, if it has to change.
     pub(crate) child_conditions: Option<ChildConditions>,
-    /// The Events.
     pub(crate) notes: Vec<EventNote>,
     /// When to reconcile again without a change.
     pub(crate) requeue_after: Duration,
@@ -202,7 +178,6 @@ pub(crate) struct ChildConditions {
     pub(crate) resolved: ChildCondition,
 }
 
-/// The content of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildCondition {
     pub(crate) status: ConditionStatus,

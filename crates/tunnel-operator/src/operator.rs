@@ -20,7 +20,6 @@ use crate::{connector, gc, httpproxy};
 /// The component name in Events and the name of the lease.
 const NAME: &str = "aplomb-tunnel";
 
-/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct TunnelSettings {
     /// Base domain of platform hostnames, for classes that set none.
@@ -29,7 +28,6 @@ pub struct TunnelSettings {
     pub namespace: String,
     /// Identity of this replica. Must be unique.
     pub identity: String,
-    /// Whether replicas elect a leader.
     pub leader_elect: bool,
     /// Address of the admin endpoint, recorded on the lease.
     pub admin: Option<String>,
@@ -54,22 +52,17 @@ pub struct TunnelDeps {
     pub probe_client: Arc<dyn ProbeClient>,
     /// Seed for the jitter of proofs.
     pub seed: u64,
-    /// Wall-clock time.
     pub clock: Clock,
     /// Runtime for tasks; the current one unless set.
     pub tasks: Option<Tasks>,
-    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Registry of the admin endpoint.
     pub admin: AdminRegistry,
     /// Rate limits of the API server, shared by the operators of one process.
     pub server: Option<ratelimit::ApiServerLimits>,
-    /// Metrics of the operator.
     pub tunnels: TunnelMetrics,
 }
 
 impl TunnelDeps {
-    /// Production dependencies.
     #[must_use]
     pub fn production(seed: u64) -> Self {
         Self {

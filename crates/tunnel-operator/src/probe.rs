@@ -42,17 +42,14 @@ struct PendingProbe<'a> {
     agent: Option<ProbedAgent<'a>>,
 }
 
-/// The agent behind a rule.
 #[derive(Clone, Copy)]
 struct ProbedAgent<'a> {
-    /// The name of its Connector.
     connector: &'a str,
     uid: &'a str,
     details: &'a ConnectionDetails,
     backend: &'a Backend,
 }
 
-/// The result of one probe request.
 struct ListenerResult {
     tunnel: Result<(), ProbeFailure>,
     origin: Option<bool>,
@@ -394,8 +391,7 @@ fn network_closed_message(asked: &PendingProbe<'_>) -> String {
     )
 }
 
-/// The agent does not expose the target. The message is the same through every gateway, so no gateway is
-/// named.
+/// The agent does not expose the target. The message is the same through every gateway, so no gateway is named.
 fn not_exposed_message(agent: ProbedAgent<'_>) -> String {
     let (name, target) = (agent.connector, target(agent.backend).unwrap_or_default());
     format!("agent {name:?} does not expose {target}; restart it with --expose {target}")

@@ -66,7 +66,6 @@ impl TunnelState {
         self.lock().probe_results.get(key).cloned()
     }
 
-    /// Records a proof.
     pub(crate) fn record_probe(&self, key: &ObjectKey, evidence: ProbeResult) {
         self.lock().probe_results.insert(key.clone(), evidence);
     }
@@ -136,18 +135,15 @@ impl TunnelState {
         (of == uid).then(|| timeline.clone())
     }
 
-    /// Records the stages that a tunnel has reached.
     pub(crate) fn record_timeline(&self, tunnel: &ObjectKey, uid: &str, timeline: TunnelTimeline) {
         let told = (uid.to_owned(), timeline);
         self.lock().timelines.insert(tunnel.clone(), told);
     }
 
-    /// Drops the state of a deleted Connector.
     pub(crate) fn on_connector_deleted(&self, key: &ObjectKey) {
         self.lock().reachability.remove(key);
     }
 
-    /// Drops the state of a deleted tunnel.
     pub(crate) fn on_tunnel_deleted(&self, key: &ObjectKey) {
         let mut known = self.lock();
         known.probe_results.remove(key);

@@ -37,7 +37,6 @@ struct TunnelCounters {
 }
 
 impl TunnelMetrics {
-    /// Records the end of a round of proofs.
     pub(crate) fn record_probe(&self, key: &ObjectKey, evidence: &ProbeResult) {
         let failed = evidence.tunnel.as_ref().err();
         let word = match failed {
@@ -69,7 +68,6 @@ impl TunnelMetrics {
         ledger.ready.insert(key.clone(), (ready.0, ready.1.to_owned()));
     }
 
-    /// Drops the state of a deleted tunnel.
     pub(crate) fn remove(&self, key: &ObjectKey) {
         self.lock().ready.remove(key);
     }

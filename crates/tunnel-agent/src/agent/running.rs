@@ -22,7 +22,6 @@ use crate::serve;
 use crate::stream_handler::StreamHandler;
 use crate::target::ExposedTargets;
 
-/// A registered agent.
 pub(super) struct RunningAgent {
     client: Client,
     settings: AgentSettings,
@@ -175,9 +174,8 @@ impl RunningAgent {
         Ok(())
     }
 
-    /// Opens an endpoint with these relays, in place of one with others. If the relays are invalid, the
-    /// current endpoint stays and the returned event reports it, because the owner of the class can correct
-    /// them.
+    /// Opens an endpoint with these relays, in place of one with others. If the relays are invalid, the current
+    /// endpoint stays and the returned event reports it, because the owner of the class can correct them.
     async fn use_relays(&mut self, relays: &[String]) -> Result<Option<AgentEvent>> {
         if self.endpoint.as_ref().is_some_and(|open| open.uses_relays(relays)) {
             return Ok(None);
@@ -290,7 +288,6 @@ async fn delete_objects(client: &Client, settings: &AgentSettings, registered: &
     deleted.unwrap_or_else(failed);
 }
 
-/// The event for a Connector's status.
 fn connector_event(status: &ConnectorStatus) -> Option<AgentEvent> {
     if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
         return Some(AgentEvent::Accepted {

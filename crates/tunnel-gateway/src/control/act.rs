@@ -22,7 +22,6 @@ use crate::routing::RoutingTable;
 /// Timeout of one write. A server that hangs must not delay the next table.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The context of an effect.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<Namespace>,
     pub(crate) office: &'a GatewayContext,
@@ -37,7 +36,6 @@ impl Act<'_> {
         self.office.health.advance_to(ServePhase::Serving);
     }
 
-    /// The report for the current table.
     pub(crate) fn replica_spec(&self, report: &TableReport) -> GatewayReplicaSpec {
         let place = &self.office.replica;
         let mut spec = GatewayReplicaSpec {
@@ -108,7 +106,6 @@ const MAX_ENTRIES: usize = 512;
 const MAX_ENTRY_BYTES: usize = 256 * 1024;
 /// Maximum bytes of the names of the others.
 const MAX_NAME_BYTES: usize = 192 * 1024;
-/// Maximum namespaces listed.
 const MAX_NAMESPACES: usize = 256;
 
 /// Fills the lists of omitted routes and lost connectors.

@@ -12,6 +12,7 @@ use iroh::RelayUrl;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::control::GatewayDeps;
 use crate::control::references::{ReferenceIndex, TableReferences};
 use crate::control::state::ControlState;
 use crate::proxy::{PhaseHandle, ServePhase};
@@ -22,13 +23,9 @@ use crate::telemetry::GatewayMetrics;
 /// The identity and addresses of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaInfo {
-    /// Namespace of its GatewayReplica.
     pub namespace: String,
-    /// Name of its GatewayReplica.
     pub identity: String,
-    /// Address of its public HTTP listener.
     pub listen: String,
-    /// Address of its public TLS listener.
     pub listen_tls: Option<String>,
     /// Its iroh endpoint id, in hex.
     pub endpoint_id: String,
@@ -54,27 +51,16 @@ pub(crate) struct GatewayContext {
     gone: Arc<watch::Sender<bool>>,
 }
 
-/// The parts of a [`GatewayContext`].
-pub(crate) struct Furniture {
-    pub(crate) replica: ReplicaInfo,
-    pub(crate) table: Arc<ArcSwap<RoutingTable>>,
-    pub(crate) sessions: Arc<dyn AgentSessions>,
-    pub(crate) telemetry: GatewayMetrics,
-    pub(crate) health: PhaseHandle,
-    pub(crate) clock: Clock,
-    pub(crate) trigger: Trigger,
-}
-
 impl GatewayContext {
-    pub(crate) fn new(furniture: Furniture) -> Self {
+    pub(crate) fn new(replica: ReplicaInfo, deps: &GatewayDeps) -> Self {
         Self {
-            replica: Arc::new(furniture.replica),
-            table: furniture.table,
-            sessions: furniture.sessions,
-            telemetry: furniture.telemetry,
-            health: furniture.health,
-            clock: furniture.clock,
-            trigger: furniture.trigger,
+            replica: Arc::new(replica),
+            table: deps.table.clone(),
+            sessions: deps.sessions.clone(),
+            telemetry: deps.gateway.clone(),
+            health: deps.health.clone(),
+            clock: deps.clock.clone(),
+            trigger: deps.trigger.clone(),
             references: ReferenceIndex::default(),
             state: Arc::default(),
             leaving: Arc::default(),
@@ -87,7 +73,6 @@ impl GatewayContext {
         ObjectKey::new(None, &self.replica.namespace)
     }
 
-    /// Its own GatewayReplica.
     pub(crate) fn replica_key(&self) -> ObjectKey {
         ObjectKey::new(Some(&self.replica.namespace), &self.replica.identity)
     }

@@ -20,10 +20,8 @@ use crate::control::views::{GatewayConnectorView, GatewayView, ProxyView, RouteV
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-gateway";
-/// Timeout of a pass.
 const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The controller. It runs on every replica.
 pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
     let run = office.clone();
     let pass = move |_: Arc<Namespace>, cx: Context<Namespace>| {
@@ -40,7 +38,6 @@ pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
     watch_replica(watch_routing(watch_backends(controller, office), office), office)
 }
 
-/// One object.
 fn single_object(namespace: Option<&str>, name: &str) -> Scope {
     Scope {
         namespace: namespace.map(str::to_owned),

@@ -1,8 +1,7 @@
 //! Builds the routing table: the same input always gives the same table.
 //!
-//! Pure and synchronous: no clock, no IO, no state. A problem with a route is reported for that route and
-//! does not affect others. Ownership of a hostname follows from UIDs alone, never from what an object claims
-//! about itself.
+//! Pure and synchronous: no clock, no IO, no state. A problem with a route is reported for that route and does not
+//! affect others. Ownership of a hostname follows from UIDs alone, never from what an object claims about itself.
 
 mod admission;
 mod backend;

@@ -14,16 +14,13 @@ use rustls::sign::CertifiedKey;
 use crate::control::views::{GatewayView, RouteView, SliceView};
 use crate::routing::{AgentTarget, RoutingTable};
 
-/// The inputs of a routing table.
 #[derive(Clone, Default)]
 pub struct TableInputs {
     /// The Gateways of our class.
     pub gateways: Vec<Arc<GatewayView>>,
-    /// The HTTPRoutes.
     pub routes: Vec<Arc<RouteView>>,
     /// The EndpointSlices that routes may refer to.
     pub slices: BTreeMap<ObjectKey, Arc<SliceView>>,
-    /// The Connectors.
     pub connectors: BTreeMap<ObjectKey, ConnectorInfo>,
     /// The UIDs of the HTTPProxies.
     pub proxies: BTreeMap<ObjectKey, String>,
@@ -58,13 +55,11 @@ impl fmt::Debug for TableInputs {
 /// A claim on a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The claimant.
     pub claimant: Claimant,
     /// When it was created: RFC 3339 in UTC and whole seconds.
     pub created: String,
 }
 
-/// The parts of a Connector that requests need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConnectorInfo {
     /// Its UID, because a name can be reused.
@@ -80,18 +75,13 @@ pub struct ConnectorInfo {
 /// The routing table, and the report about it.
 #[derive(Clone, Debug, Default)]
 pub struct TablePlan {
-    /// The routing table.
     pub table: RoutingTable,
-    /// The report.
     pub report: TableReport,
 }
 
-/// The report about a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableReport {
-    /// The versions it includes.
     pub applied: AppliedVersions,
-    /// The relays it permits.
     pub relays: Vec<String>,
     /// The number of tunnels it serves.
     pub tunnels: usize,
@@ -104,7 +94,6 @@ pub struct TableReport {
 /// A connector that tunnels use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionTarget {
-    /// Its agent.
     pub target: Arc<AgentTarget>,
     /// Whether its agent was told to accept this gateway: a dial before that fails.
     pub gateway_listed: bool,

@@ -18,7 +18,6 @@ use crate::control::views::{GatewayConnectorView, GatewayView, ProxyView, RouteV
 /// The index of HTTPProxies by the first label of their platform hostname.
 pub(crate) const BY_LABEL: &str = "label";
 
-/// Builds the inputs from these.
 pub(crate) struct Observer<'a> {
     pub(crate) cx: &'a Context<Namespace>,
     pub(crate) office: &'a GatewayContext,
@@ -182,7 +181,6 @@ fn select<'a, V: View>(cache: &Cache<V>, keys: impl Iterator<Item = &'a ObjectKe
     keys.filter_map(|key| Some((key.clone(), cache.get(key)?))).collect()
 }
 
-/// The version that a cache has reached.
 fn observed_version<V: View>(cache: &Cache<V>) -> String {
     let version = cache.freshness().list_version;
     version.map(|version| version.to_string()).unwrap_or_default()

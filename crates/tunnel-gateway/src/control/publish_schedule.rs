@@ -95,7 +95,6 @@ impl PublishSchedule {
         quiet.max(at + MIN_PUBLISH_INTERVAL).min(heartbeat)
     }
 
-    /// Records that a report was published.
     pub(crate) fn record_published(&mut self, spec: GatewayReplicaSpec, now: Instant) {
         self.published = Some((now, spec));
         self.pending = None;
@@ -118,14 +117,12 @@ impl PublishSchedule {
         self.published = None;
     }
 
-    /// Records that publishing failed.
     pub(crate) fn record_failure(&mut self, now: Instant) {
         let times = self.failed.map_or(0, |(_, times)| times + 1);
         self.failed = Some((now, times));
     }
 }
 
-/// Interval of heartbeats.
 fn heartbeat_interval(spec: &GatewayReplicaSpec) -> Duration {
     let lease = u64::try_from(spec.lease_duration_seconds).unwrap_or(1);
     Duration::from_secs(lease.max(1)) / 3

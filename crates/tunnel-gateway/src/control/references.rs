@@ -49,7 +49,6 @@ impl ReferenceIndex {
     }
 }
 
-/// Whether a Gateway is of our class.
 pub(crate) fn is_our_class(gateway: &GatewayView) -> bool {
     &*gateway.spec.gateway_class_name == CLASS
 }
@@ -83,7 +82,6 @@ impl TableReferences {
         self.hostnames.contains(hostname) || (self.has_wildcards() && hostname.match_indices('.').any(covered))
     }
 
-    /// Whether a referenced hostname is a wildcard.
     pub(crate) fn has_wildcards(&self) -> bool {
         let mut rest = self.hostnames.range("*.".to_owned()..);
         rest.next().is_some_and(|it| it.starts_with("*."))
@@ -96,8 +94,7 @@ impl TableReferences {
         parents.any(|parent| self.gateways.contains(&ObjectKey::new(namespace, &parent.name)))
     }
 
-    /// Adds the references of a route, including its hostnames, because a wildcard listener does not list
-    /// them.
+    /// Adds the references of a route, including its hostnames, because a wildcard listener does not list them.
     pub(crate) fn add_route(&mut self, route: &RouteView) {
         let namespace = route.meta().namespace;
         let hostnames = route.spec.hostnames.iter().map(|it| it.to_ascii_lowercase());
@@ -114,7 +111,6 @@ impl TableReferences {
         }
     }
 
-    /// Adds the connector of an EndpointSlice.
     pub(crate) fn add_slice(&mut self, slice: &SliceView) {
         let named = slice.metadata.annotations.get(annotations::CONNECTOR);
         let key = named.map(|name| ObjectKey::new(slice.meta().namespace, name));

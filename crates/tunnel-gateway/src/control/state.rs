@@ -21,14 +21,11 @@ const OWNER_WAIT: Duration = Duration::from_millis(500);
 
 /// Pause between table builds, as a multiple of the build time, because requests need the CPU too.
 const REST_FACTOR: u32 = 4;
-/// Maximum pause.
 const MAX_REST: Duration = Duration::from_millis(200);
 
-/// The state between passes.
 #[derive(Default)]
 pub(crate) struct ControlState {
     rest_until: Option<Instant>,
-    /// The last published report.
     pub(crate) schedule: PublishSchedule,
     released: BTreeMap<ObjectKey, String>,
     orphans: BTreeMap<String, Instant>,
@@ -143,18 +140,15 @@ impl ControlState {
         certified
     }
 
-    /// Drops release records of unreferenced Connectors.
     pub(crate) fn retain_released(&mut self, named: &BTreeSet<ObjectKey>) {
         self.released.retain(|key, _| named.contains(key));
     }
 
-    /// Drops unreferenced certificates.
     pub(crate) fn retain_certificates(&mut self, named: &BTreeSet<ObjectKey>) {
         self.certificates.retain(|key, _| named.contains(key));
     }
 }
 
-/// The version of a kind in a report.
 pub(crate) fn applied_version<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
     match kind {
         "Gateway" => &applied.gateways,

@@ -58,7 +58,6 @@ impl ObjectMetaView {
     }
 }
 
-/// A Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct GatewayView {
     pub(crate) metadata: ObjectMetaView,
@@ -100,7 +99,6 @@ pub(crate) struct ObjectReference {
     pub(crate) port: Option<i32>,
 }
 
-/// An HTTPRoute.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct RouteView {
     pub(crate) metadata: ObjectMetaView,
@@ -175,7 +173,6 @@ pub(crate) struct BackendRef {
     pub(crate) filters: Vec<RouteFilter>,
 }
 
-/// An EndpointSlice.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceView {
@@ -197,7 +194,6 @@ pub(crate) struct EndpointConditionsView {
     pub(crate) ready: Option<bool>,
 }
 
-/// A Connector.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct GatewayConnectorView {
@@ -251,7 +247,6 @@ impl fmt::Debug for TlsSecretView {
     }
 }
 
-/// The metadata of an HTTPProxy.
 pub type ProxyView = MetadataOnly<HttpProxy>;
 
 impl View for GatewayView {

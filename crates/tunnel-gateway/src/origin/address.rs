@@ -21,21 +21,16 @@ use crate::origin::policy::AddressPolicy;
 use crate::origin::{DialError, OriginDialer, OriginStream};
 use crate::routing::{Addresses, OriginAddress, OriginTarget};
 
-/// Resolves names.
 type Resolver = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
 
-/// Why the dialer cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// The CA file cannot be read.
     #[error("--origin-ca does not contain PEM certificates: {0}")]
     Authorities(String),
-    /// TLS cannot be configured.
     #[error("cannot configure TLS to origins: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// Dials addresses.
 pub struct AddressDialer {
     policy: AddressPolicy,
     tls: TlsConnector,

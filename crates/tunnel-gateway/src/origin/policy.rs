@@ -84,7 +84,6 @@ impl fmt::Display for AddressRefusal {
     }
 }
 
-/// Checks addresses.
 #[derive(Clone, Debug)]
 pub struct AddressPolicy {
     allowed: Vec<IpNet>,

@@ -21,7 +21,6 @@ use crate::routing::OriginTarget;
 /// The tunnel and the origin of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolKey {
-    /// UID of the tunnel.
     pub(crate) tunnel: String,
     pub(crate) origin: Arc<OriginTarget>,
 }
@@ -130,7 +129,6 @@ impl PooledConnection {
         &mut self.connection.sender
     }
 
-    /// Sets the request that is sent over it.
     pub(crate) fn set_upload(&mut self, progress: Arc<UploadProgress>) {
         self.upload = Some(progress);
     }
@@ -164,8 +162,7 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes connections that are expired or were closed by the origin, and returns when the next one
-    /// expires.
+    /// Closes connections that are expired or were closed by the origin, and returns when the next one expires.
     fn close_expired(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut idle = self.lock_idle();

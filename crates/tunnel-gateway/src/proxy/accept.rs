@@ -62,7 +62,6 @@ pub(super) async fn accept(core: Arc<ProxyShared>, listener: TcpListener, tls: O
     }
 }
 
-/// Serves a connection if the limits permit it.
 fn start_connection(core: &Arc<ProxyShared>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
     let kind = if tls.is_some() { "https" } else { "http" };
     let place = core.connection_limit.try_acquire(());

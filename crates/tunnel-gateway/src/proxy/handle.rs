@@ -34,7 +34,6 @@ pub(super) struct ClientInfo {
     pub(super) tls: bool,
 }
 
-/// The outcome of a request.
 pub(super) enum RequestOutcome {
     Origin(Response<Incoming>, PooledConnection),
     Upgrade(UpgradeRequest, Response<Incoming>, PooledConnection),

@@ -16,7 +16,6 @@ use super::streams::IdleTimer;
 use crate::origin::pool::PooledConnection;
 use crate::reason;
 
-/// The body of a response.
 #[derive(Debug)]
 pub struct ResponseBody {
     source: BodySource,
@@ -29,7 +28,6 @@ enum BodySource {
     Origin(Box<OriginBody>),
 }
 
-/// The body from an origin.
 #[derive(Debug)]
 struct OriginBody {
     body: Incoming,

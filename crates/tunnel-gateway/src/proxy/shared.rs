@@ -47,8 +47,7 @@ pub(super) struct ProxyShared {
 }
 
 impl ProxyShared {
-    /// A source of randomness that need not be secret: different for each use, and reproducible with the same
-    /// seed.
+    /// A source of randomness that need not be secret: different for each use, and reproducible with the same seed.
     pub(super) fn new_rng(&self) -> fastrand::Rng {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         fastrand::Rng::with_seed(self.seed ^ number)
@@ -69,7 +68,6 @@ impl ProxyShared {
         }
     }
 
-    /// Whether a client is a trusted proxy.
     pub(super) fn is_trusted_proxy(&self, client: SocketAddr) -> bool {
         let address = client.ip().to_canonical();
         self.trusted_proxies.iter().any(|network| network.contains(&address))
@@ -81,7 +79,6 @@ impl ProxyShared {
 pub enum ServePhase {
     /// Its first table is not complete.
     Starting,
-    /// It serves requests.
     Serving,
     /// It finishes requests in flight and accepts no more.
     Draining,

@@ -37,8 +37,7 @@ pub(super) struct UpgradeRequest {
 }
 
 impl UpgradeRequest {
-    /// The upgrade that a client requests, if any. An HTTP/2 request is converted to one for an HTTP/1.1
-    /// origin.
+    /// The upgrade that a client requests, if any. An HTTP/2 request is converted to one for an HTTP/1.1 origin.
     pub(super) fn from_request(head: &mut Parts, core: &ProxyShared) -> Option<Self> {
         let Some(protocol) = head.extensions.remove::<Protocol>() else {
             let protocol = headers::upgrade_protocol(head)?;
@@ -61,7 +60,6 @@ impl UpgradeRequest {
         Some(Self { protocol, extended })
     }
 
-    /// Adds the upgrade headers for the origin.
     pub(super) fn set_upgrade_headers(&self, headers: &mut HeaderMap) {
         headers.insert(UPGRADE, self.protocol.clone());
         headers.append(CONNECTION, HeaderValue::from_static("upgrade"));

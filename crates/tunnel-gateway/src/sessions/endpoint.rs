@@ -19,10 +19,8 @@ const IDLE_TIMEOUT_MS: u32 = 5_000;
 /// An endpoint that cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// A relay's URL.
     #[error("relay {0:?} is not a URL: use a form like https://relay.example.com")]
     Relay(String),
-    /// The UDP socket.
     #[error("cannot listen for QUIC on {0}: {1}")]
     Socket(String, String),
 }
@@ -70,18 +68,10 @@ fn transport_config() -> QuicTransportConfig {
 /// A key file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file cannot be read or created.
     #[error("key file {}: {error}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: io::Error,
-    },
-    /// The file contains something else.
+    Io { path: PathBuf, error: io::Error },
     #[error("key file {}: not a key of 64 hexadecimal digits; delete the file to generate a new key", .0.display())]
     NotAKey(PathBuf),
-    /// Other users can read it.
     #[error("key file {}: readable by other users; run chmod 600 on it", .0.display())]
     Exposed(PathBuf),
 }

@@ -45,8 +45,7 @@ impl SessionManager {
         }))
     }
 
-    /// The session with a connector, other than `dead`, and the Connector it was opened for; waited for until
-    /// then.
+    /// The session with a connector, other than `dead`, and the Connector it was opened for; waited for until then.
     pub(super) async fn connection(
         &self,
         key: &ObjectKey,

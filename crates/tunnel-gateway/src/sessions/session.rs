@@ -158,7 +158,6 @@ fn session_address(target: &AgentTarget) -> (String, Vec<SocketAddr>, Option<Str
 enum SessionEnd {
     /// Its agent went on purpose.
     Released,
-    /// It broke.
     Broken {
         /// Before it had lasted.
         at_once: bool,
@@ -309,7 +308,6 @@ impl AgentStream {
     }
 }
 
-/// Why there is a failure instead of a reply.
 #[derive(Debug)]
 pub(super) enum ExchangeError {
     /// The session is dead.

@@ -14,12 +14,12 @@ use super::decide::decide;
 use super::observe::{Observer, SessionLosses};
 use super::{Plan, ProofDemand, Words};
 use crate::context::TunnelContext;
-use crate::heartbeat::{HeartbeatTracker, LeaseView};
+use crate::heartbeat::HeartbeatTracker;
+use crate::views::LeaseView;
 
 /// Also the field manager.
 const NAME: &str = "aplomb-connector";
 
-/// The controller of Connector.
 pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
     let losses = SessionLosses::default();
     let (run, leases) = (office.clone(), office.lease_heartbeats.clone());

@@ -134,8 +134,7 @@ fn transition_note(judgement: &LivenessDecision, message: &str) -> EventNote {
     }
 }
 
-/// Times and the heartbeat change only when the connector goes online or offline. Otherwise every pass would
-/// write.
+/// Times and the heartbeat change only when the connector goes online or offline. Otherwise every pass would write.
 fn status_update(world: &Observed, judgement: &LivenessDecision, turned: bool) -> ConnectorStatusUpdate {
     let class = served_class(world);
     let gateways = class.map(|class| match class.gateways.is_empty() {

@@ -1,5 +1,4 @@
-//! Whether a connector is online, from the signals seen and their times. Pure: reads no clock and writes
-//! nothing.
+//! Whether a connector is online, from the signals seen and their times. Pure: reads no clock and writes nothing.
 //!
 //! Each signal keeps the connector online for one lease duration. A shorter gap between heartbeats therefore
 //! never takes it offline, and a longer one always does.
@@ -15,7 +14,6 @@ pub(crate) const SESSION_LOST_AFTER: Duration = Duration::from_secs(3);
 /// Fraction of the lease (1/n) before its end at which a proof is requested, so that there is time for it.
 const LATE_FRACTION: u32 = 6;
 
-/// The state of the Lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseSignal {
     /// When its last heartbeat expires; `None` if it had already expired when this process started.
@@ -30,7 +28,6 @@ pub(crate) struct LivenessSignals {
     pub(crate) now: Instant,
     /// Whether the status reports it online.
     pub(crate) was_online: Option<bool>,
-    /// Whether any signal was ever seen.
     pub(crate) known: bool,
     /// How long a signal is valid.
     pub(crate) duration: Duration,
@@ -41,7 +38,6 @@ pub(crate) struct LivenessSignals {
     pub(crate) lost_since: Option<Instant>,
 }
 
-/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LivenessDecision {
     pub(crate) online: bool,

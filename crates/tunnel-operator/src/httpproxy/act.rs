@@ -15,7 +15,6 @@ use crate::httpproxy::{AppliedChild, ChildrenState, Observed, Plan, Progress, Tu
 use crate::probe::answered_connectors;
 use crate::probe::result::ProbeResult;
 
-/// Executes the steps of one tunnel.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<HttpProxy>,
     pub(crate) office: &'a TunnelContext,
@@ -148,8 +147,7 @@ impl Act<'_> {
         self.cx.delete_unowned::<HostnameClaim>(&key).await
     }
 
-    /// Writes the children, backends first, so that a gateway that sees the route can resolve all of its
-    /// backends.
+    /// Writes the children, backends first, so that a gateway that sees the route can resolve all of its backends.
     async fn write_children(&self) -> Result<ChildrenState> {
         let ChildObjects { gateway, route, slices } =
             build_children(&self.world.proxy, &self.accepted_hostnames()).map_err(Error::fault)?;

@@ -17,7 +17,6 @@ pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
     controller.is_some_and(|it| Some(&it.uid) == proxy.metadata.uid.as_ref())
 }
 
-/// The status of a Gateway.
 pub(crate) fn gateway_status(gateway: &Gateway, standing: &ChildConditions, world: &Observed) -> Value {
     let had = gateway.status.as_ref();
     let had = had.and_then(|it| it.conditions.as_deref()).unwrap_or_default();
@@ -30,7 +29,6 @@ pub(crate) fn gateway_status(gateway: &Gateway, standing: &ChildConditions, worl
     })
 }
 
-/// The status of an HTTPRoute.
 pub(crate) fn route_status(route: &HttpRoute, standing: &ChildConditions, world: &Observed) -> Value {
     let parents = route.status.iter().flat_map(|it| &it.parents);
     let mut ours = parents.filter(|it| it.controller_name == CONTROLLER);

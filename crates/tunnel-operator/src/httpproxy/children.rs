@@ -12,7 +12,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// The children of one tunnel.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildObjects {
     /// Listeners.

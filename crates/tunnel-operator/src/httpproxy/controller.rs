@@ -29,8 +29,7 @@ pub(crate) const NAME: &str = "aplomb-tunnel";
 const WORKERS: usize = 64;
 /// Timeout of a pass: a few writes and two rounds of proofs.
 const PASS_TIMEOUT: Duration = Duration::from_secs(30);
-/// More steps than any spec can require. A pass that reaches this limit competes with another writer and
-/// starts over.
+/// More steps than any spec can require. A pass that reaches this limit competes with another writer and starts over.
 const MAX_STEPS: usize = 64;
 /// The condition types of this controller that a plan may omit.
 const OPTIONAL_CONDITIONS: [&str; 9] = [
@@ -45,7 +44,6 @@ const OPTIONAL_CONDITIONS: [&str; 9] = [
     aplomb::conditions::RECONCILING,
 ];
 
-/// The controller of HTTPProxy.
 pub(crate) fn controller(office: &TunnelContext) -> Controller<HttpProxy> {
     let (run, farewell) = (office.clone(), office.clone());
     let controller = Controller::new(NAME, move |proxy, cx| {

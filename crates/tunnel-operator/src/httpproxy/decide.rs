@@ -129,7 +129,6 @@ fn requeue_after(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
     }
 }
 
-/// The plan for a spec that cannot be served.
 fn rejected_plan(world: &Observed, reason: &'static str, message: &str, finally: bool) -> Plan {
     let conditions = conditions::rejected_conditions(reason, message);
     let standing = child_conditions(&conditions).filter(|it| child_status_changed(world, it));

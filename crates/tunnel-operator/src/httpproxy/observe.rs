@@ -35,7 +35,6 @@ pub(crate) const BY_LISTENER: &str = "listener";
 /// The index of HTTPRoutes by the hostnames that they name.
 pub(crate) const BY_ROUTE: &str = "hostname";
 
-/// Observes one tunnel.
 pub(crate) struct Observer<'a> {
     pub(crate) proxy: &'a Arc<HttpProxy>,
     pub(crate) cx: &'a Context<HttpProxy>,
@@ -81,8 +80,7 @@ impl Observer<'_> {
         Ok(conditions.any(|it| it.type_ == kinds::PROGRAMMED && it.reason != reasons::PENDING))
     }
 
-    /// The domain of the class. The operator's own if the class sets none, or if the default class does not
-    /// exist.
+    /// The domain of the class. The operator's own if the class sets none, or if the default class does not exist.
     fn domain(&self) -> Result<Option<String>> {
         let class = &self.proxy.spec.connector_class_name;
         let found = self.cx.cache::<ConnectorClass>()?.get(&ObjectKey::new(None, class));

@@ -22,7 +22,6 @@ fn is_unowned(gateway: &Gateway) -> bool {
     gateway.spec.gateway_class_name == CLASS && !is_owned_by_proxy(&gateway.metadata)
 }
 
-/// Whether an HTTPProxy controls an object.
 pub(crate) fn is_owned_by_proxy(meta: &ObjectMeta) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
     owners.any(|it| it.controller == Some(true) && it.kind == "HTTPProxy" && it.api_version.starts_with("aplomb.dev/"))
@@ -46,7 +45,6 @@ pub(crate) fn listener_hostnames(gateway: &Gateway) -> Vec<String> {
         .collect()
 }
 
-/// The hostnames that an HTTPRoute names.
 pub(crate) fn route_hostnames(route: &HttpRoute) -> Vec<String> {
     let named = route.spec.hostnames.iter().flatten();
     named.map(|it| it.to_ascii_lowercase()).collect()

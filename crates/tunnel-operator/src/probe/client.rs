@@ -21,7 +21,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::probe::tls::{self, HandshakeError};
 
-/// Maximum response size in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
 /// One probe request to one listener.
@@ -29,26 +28,20 @@ const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 pub struct ProbeRequest {
     /// Address of the listener: ip:port.
     pub listen: String,
-    /// Whether the listener uses TLS.
     pub tls: bool,
     /// The hostname, for `Host` and for SNI.
     pub hostname: String,
-    /// Index of the rule whose backend is probed.
     pub rule: usize,
-    /// The statement to be signed.
     pub statement: ProofStatement,
     /// Request timeout.
     pub timeout: Duration,
 }
 
-/// The response of the listener.
 #[derive(Clone, Debug)]
 pub struct ProbeResponse {
-    /// The status code.
     pub status: StatusCode,
     /// `X-Aplomb-Reason`, if the gateway itself responded.
     pub reason: Option<String>,
-    /// The body.
     pub body: Bytes,
 }
 
@@ -71,14 +64,12 @@ pub trait ProbeClient: Send + Sync + 'static {
     fn send<'a>(&'a self, question: &'a ProbeRequest) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>>;
 }
 
-/// Sends probe requests over the network.
 #[derive(Clone)]
 pub struct HttpProbeClient {
     tls: Arc<rustls::ClientConfig>,
 }
 
 impl HttpProbeClient {
-    /// The production client.
     #[must_use]
     pub fn new() -> Self {
         Self {

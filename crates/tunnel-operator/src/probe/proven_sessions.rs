@@ -64,7 +64,6 @@ impl ProvenSessions {
         (self.request_probe)(connector);
     }
 
-    /// Drops the state of a deleted connector.
     pub(crate) fn remove(&self, connector: &ObjectKey) {
         let mut known = self.lock();
         known.proven.remove(connector);

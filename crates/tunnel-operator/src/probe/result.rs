@@ -34,7 +34,6 @@ pub(crate) struct ProbeResult {
     pub(crate) certificates: Option<Result<(), ProbeFailure>>,
 }
 
-/// Why a proof failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeFailure {
     /// The reason of the condition.
@@ -78,13 +77,11 @@ impl ProbeResult {
         self.subject == subject && now < self.at + self.next_probe_after
     }
 
-    /// Whether everything succeeded.
     pub(crate) fn is_success(&self) -> bool {
         let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
         self.tunnel.is_ok() && self.origin != Some(false) && certificates
     }
 
-    /// Whether every failure is a timeout.
     pub(crate) fn is_unanswered(&self) -> bool {
         let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
         self.has_ambiguity(Ambiguity::NoResponse) && self.origin != Some(false) && certificates
@@ -96,15 +93,13 @@ impl ProbeResult {
         failure.is_some_and(|failure| failure.ambiguity.is_some())
     }
 
-    /// Whether the failure has this possible cause.
     pub(crate) fn has_ambiguity(&self, doubt: Ambiguity) -> bool {
         let failure = self.tunnel.as_ref().err();
         failure.is_some_and(|failure| failure.ambiguity == Some(doubt))
     }
 
-    /// The result to keep after this round, given the one `before` it. A timeout does not replace a success
-    /// that is still valid while there is time for one more round before its interval ends: the next round
-    /// may succeed.
+    /// The result to keep after this round, given the one `before` it. A timeout does not replace a success that is
+    /// still valid while there is time for one more round before its interval ends: the next round may succeed.
     pub(crate) fn merge_previous(self, before: Option<&Self>, interval: Duration) -> Self {
         let (next, patience) = (self.at + self.next_probe_after, patience(interval));
         let good = |it: &&Self| it.is_success() && it.subject == self.subject;
@@ -123,9 +118,8 @@ impl ProbeResult {
 /// When the next proof is due. After a success it is early enough that a tunnel that breaks is found within
 /// one interval, including the time of the probe and one retry.
 ///
-/// A tunnel that has failed for a while is probed no more often than a healthy one: other signals report a
-/// return, and many failed tunnels must not delay the others. An origin gives no signal, so its probes
-/// continue at the short delay.
+/// A tunnel that has failed for a while is probed no more often than a healthy one: other signals report a return, and
+/// many failed tunnels must not delay the others. An origin gives no signal, so its probes continue at the short delay.
 pub(crate) fn next_probe_delay(interval: Duration, failures: u32, gone: bool, fraction: f64) -> Duration {
     match failures {
         0 => interval.mul_f64(0.45 + 0.1 * fraction),

@@ -4,7 +4,6 @@
 use aplomb_tunnel_protocol::{OriginState, Proof, ProofStatement};
 use iroh_base::{PublicKey, Signature};
 
-/// Why a proof is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofRejection {
     /// It is about something else: an older nonce, or another tunnel, generation, Connector or session.
@@ -16,7 +15,6 @@ pub(crate) enum ProofRejection {
 }
 
 impl ProofRejection {
-    /// The message for the condition.
     pub(crate) const fn message(self) -> &'static str {
         match self {
             Self::OtherStatement => "the proof is about another nonce, tunnel, generation, Connector or session",
@@ -51,7 +49,6 @@ pub(crate) fn verify_proof(
     }
 }
 
-/// Encodes bytes as hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

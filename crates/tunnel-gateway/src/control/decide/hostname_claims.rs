@@ -15,7 +15,6 @@ use crate::control::inputs::TableInputs;
 use crate::control::views::{ListenerView, ObjectReference};
 use crate::routing::Protocols;
 
-/// What one Gateway serves.
 #[derive(Debug)]
 pub(super) struct ServedGateway<'a> {
     pub(super) gateway: &'a AcceptedGateway<'a>,
@@ -316,7 +315,6 @@ pub(super) fn unowned_first(world: &TableInputs, admitted: &[AcceptedGateway<'_>
     first
 }
 
-/// Whether a listener is one that is served.
 pub(super) fn is_http(listener: &ListenerView) -> bool {
     matches!(&*listener.protocol, "HTTP" | "HTTPS")
 }

@@ -100,7 +100,6 @@ fn session_targets(world: &TableInputs, holdings: &[ServedGateway<'_>]) -> BTree
 /// How many bytes of the digest are shown: enough that two configurations of a tunnel differ.
 const DIGEST_BYTES: usize = 6;
 
-/// The revision of a tunnel that serves this.
 pub(super) fn tunnel_revision(tunnel: &TunnelInfo, served: &[ServedHostname<'_>]) -> String {
     let mut digest = Sha256::new();
     let mut part = |text: &str| {

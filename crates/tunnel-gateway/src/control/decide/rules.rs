@@ -240,8 +240,7 @@ fn check_path(modifier: &PathModifier, matches: &[RouteMatch]) -> Result<(), Str
 /// The older object wins, then the first by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ObjectAge {
-    /// RFC 3339 in UTC and whole seconds, as the API server writes it, so that text compares as time
-    /// does.
+    /// RFC 3339 in UTC and whole seconds, as the API server writes it, so that text compares as time does.
     created: Box<str>,
     namespace: Box<str>,
     name: Box<str>,
@@ -275,7 +274,6 @@ impl MatchPrecedence {
     }
 }
 
-/// A route with its rank.
 #[derive(Clone, Debug)]
 pub(super) struct RankedRoute {
     pub(super) rank: MatchPrecedence,

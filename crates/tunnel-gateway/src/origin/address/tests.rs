@@ -127,8 +127,7 @@ async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
     tokio::join!(serve, dials);
 }
 
-/// A name that resolves differently the next time is checked again, and a class permits nothing for another
-/// class.
+/// A name that resolves differently the next time is checked again, and a class permits nothing for another class.
 #[tokio::test]
 async fn every_dial_is_checked_against_its_own_class() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

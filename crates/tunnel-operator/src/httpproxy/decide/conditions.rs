@@ -36,19 +36,16 @@ impl<'a> TunnelAssessment<'a> {
         }
     }
 
-    /// Whether every live gateway serves the children.
     pub(super) fn is_programmed(&self) -> bool {
         self.programmed.status == ConditionStatus::True
     }
 
-    /// Whether gateways still have to acknowledge a revision.
     pub(super) fn is_waiting(&self) -> bool {
         let metadata = self.metadata.as_ref();
         let lacks = |it: &Condition| it.status != ConditionStatus::True && !is_about_relay(it);
         !self.is_programmed() || metadata.is_some_and(lacks)
     }
 
-    /// Whether a proof could succeed.
     pub(super) fn is_provable(&self) -> bool {
         let released = |seen: &ObservedConnector| {
             let online = seen.online.as_ref();

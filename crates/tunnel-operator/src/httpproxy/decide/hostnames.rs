@@ -7,11 +7,9 @@ use crate::httpproxy::{ClaimState, Observed, TunnelStep, UnownedGateway};
 /// All hostnames of a tunnel, and the next step for its claims.
 #[derive(Clone, Debug)]
 pub(super) struct HostnameClaims {
-    /// The platform hostname.
     pub(super) canonical: String,
     /// Custom hostnames in spec order, then the platform hostname.
     pub(super) statuses: Vec<HostnameStatus>,
-    /// The next step for a claim.
     pub(super) step: Option<TunnelStep>,
 }
 

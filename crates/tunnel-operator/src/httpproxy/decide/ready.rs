@@ -8,8 +8,7 @@ use super::conditions::{TunnelAssessment, is_about_relay};
 use crate::httpproxy::Observed;
 use crate::probe::result::ProbeResult;
 
-/// The conditions that must be true before a proof counts. The first one that is not provides the reason of
-/// `Ready`.
+/// The conditions that must be true before a proof counts. The first one that is not provides the reason of `Ready`.
 const REQUIRED_CONDITIONS: [&str; 4] = [
     kinds::ACCEPTED,
     kinds::HOSTNAMES_VERIFIED,

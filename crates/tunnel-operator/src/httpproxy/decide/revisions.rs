@@ -75,7 +75,6 @@ fn stored_revisions(world: &Observed) -> impl Iterator<Item = &ChildRevision> {
     status.into_iter().flat_map(|status| &status.revisions)
 }
 
-/// Whether a gateway has acknowledged a revision.
 pub(super) fn is_acknowledged(replica: &ObservedReplica, revision: &ChildRevision) -> bool {
     let seen = applied_version(&replica.applied, &revision.kind);
     ResourceVersion::parse(seen).includes(&ResourceVersion::parse(&revision.version)) == Some(true)
