@@ -2,11 +2,10 @@
 //! are never dialed.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, io};
 
 use aplomb_tunnel_protocol::OriginState;
 use futures::FutureExt;

@@ -69,7 +69,7 @@ fn endpoint_address(address: &SocketAddr) -> EndpointAddress {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AddressPublisher {
     pub(crate) connectors: Api<Connector>,
     pub(crate) name: String,

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
-use aplomb::ratelimit;
 use aplomb::telemetry::MetricsSource;
-use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
+use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger, ratelimit};
 
-use crate::classes;
 use crate::context::{TunnelContext, proven_sessions};
 use crate::heartbeat::HeartbeatTracker;
-use crate::httpproxy::unowned_gateways;
+use crate::httpproxy::{self, unowned_gateways};
 use crate::probe::TunnelProber;
 use crate::probe::client::{HttpProbeClient, ProbeClient};
 use crate::state::TunnelState;
 use crate::telemetry::TunnelMetrics;
-use crate::{connector, gc, httpproxy};
+use crate::{classes, connector, gc};
 
 /// The component name in Events and the name of the lease.
 const NAME: &str = "aplomb-tunnel";

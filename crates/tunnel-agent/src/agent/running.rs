@@ -16,11 +16,10 @@ use crate::event::{AgentEvent, ReportedState};
 use crate::informers::{AgentInformers, ObservedObject};
 use crate::lease::{LeaseTask, lease_duration};
 use crate::origin::OriginPool;
-use crate::publish::AgentIdentity;
-use crate::register;
-use crate::serve;
+use crate::publish::{AddressPublisher, AgentIdentity};
 use crate::stream_handler::StreamHandler;
 use crate::target::ExposedTargets;
+use crate::{register, serve};
 
 pub(super) struct RunningAgent {
     client: Client,
@@ -58,11 +57,13 @@ impl RunningAgent {
             network: settings.network.clone(),
             stream_handler: Arc::new(stream_handler(&settings, &registered, &session, events.clone())?),
             allowed_gateways: listed.subscribe(),
-            connectors: Api::namespaced(client.clone(), namespace),
-            name: settings.connector.name.clone(),
-            identity: identity(&settings, &session),
-            connector: connector.clone(),
-            events: events.clone(),
+            publisher: AddressPublisher {
+                connectors: Api::namespaced(client.clone(), namespace),
+                name: settings.connector.name.clone(),
+                identity: identity(&settings, &session),
+                connector: connector.clone(),
+                events: events.clone(),
+            },
         };
         let beat = LeaseTask::spawn(client.clone(), &settings, &registered.connector, &session);
         watches.start();

@@ -14,10 +14,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::control::inputs::{TableInputs, TablePlan};
-use crate::routing;
-use crate::routing::{RoutingTable, TunnelInfo, VirtualHost};
 use admission::AcceptedGateway;
+
+use crate::control::inputs::{TableInputs, TablePlan};
+use crate::routing::{self, RoutingTable, TunnelInfo, VirtualHost};
 pub(crate) use admission::controlling_proxy;
 use hostname_claims::{ServedGateway, ServedHostname};
 use omissions::Omissions;

@@ -45,10 +45,6 @@ impl PublishSchedule {
         now: Instant,
     ) {
         self.requests.insert((kind, key), version);
-        self.extend_pending(now);
-    }
-
-    fn extend_pending(&mut self, now: Instant) {
         let waiting = self.pending.get_or_insert(PendingPublish { first: now, last: now });
         waiting.last = now;
     }

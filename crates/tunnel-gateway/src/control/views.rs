@@ -14,8 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::routing;
-use crate::routing::CompiledMatch;
+use crate::routing::{self, CompiledMatch};
 
 /// Metadata with annotations and the time of creation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

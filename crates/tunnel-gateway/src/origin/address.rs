@@ -1,11 +1,10 @@
 //! Connections to backends with an address: resolved, checked by the [`AddressPolicy`], and then dialed at
 //! exactly the address that was checked. TLS to the origin is handled here.
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fmt, io};
 
 use aplomb_tunnel_protocol::{Proof, ProofStatement};
 use futures::FutureExt;

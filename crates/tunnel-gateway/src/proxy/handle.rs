@@ -23,9 +23,8 @@ use super::response_body::ResponseBody;
 use super::shared::ProxyShared;
 use super::upgrade::{self, UpgradeRequest};
 use crate::origin::pool::PooledConnection;
-use crate::routing::filters;
-use crate::routing::{RouteAction, TableRoute};
-use crate::{path, reason, routing};
+use crate::routing::{self, RouteAction, TableRoute, filters};
+use crate::{path, reason};
 
 /// Properties of a request that are not part of it.
 #[derive(Clone, Copy, Debug)]

@@ -19,8 +19,7 @@ use super::shared::ProxyShared;
 use super::upgrade::UpgradeRequest;
 use crate::origin::pool::PoolKey;
 use crate::reason;
-use crate::routing::filters;
-use crate::routing::{OriginTarget, TableRoute, TunnelInfo};
+use crate::routing::{OriginTarget, TableRoute, TunnelInfo, filters};
 
 /// The origin of a request, and the rule that matched.
 #[derive(Clone, Copy)]

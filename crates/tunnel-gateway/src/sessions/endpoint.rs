@@ -96,8 +96,10 @@ fn parse_key(path: &Path, text: &str) -> Result<SecretKey, KeyError> {
     if meta.permissions().mode() & 0o077 != 0 {
         return Err(KeyError::Exposed(path.to_owned()));
     }
-    let bytes = from_hex(text.trim()).ok_or_else(|| KeyError::NotAKey(path.to_owned()))?;
-    Ok(SecretKey::from_bytes(&bytes))
+    let text = text.trim().to_ascii_lowercase();
+    let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let key = text.parse().ok().filter(|_| is_hex);
+    key.ok_or_else(|| KeyError::NotAKey(path.to_owned()))
 }
 
 fn create_key(path: &Path) -> Result<SecretKey, KeyError> {
@@ -121,15 +123,4 @@ fn io_error(path: &Path, error: io::Error) -> KeyError {
         path: path.to_owned(),
         error,
     }
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (number, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * number..2 * number + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }

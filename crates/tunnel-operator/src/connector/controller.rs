@@ -19,6 +19,8 @@ use crate::views::LeaseView;
 
 /// Also the field manager.
 const NAME: &str = "aplomb-connector";
+/// Timeout of reading a Lease. Together with the lease duration it bounds how long a dead agent goes unnoticed.
+const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
     let losses = SessionLosses::default();
@@ -147,9 +149,6 @@ fn publish_status(cx: &Context<Connector>, office: &TunnelContext, key: &ObjectK
     }
     words.requeue_after.map_or(Action::Done, Action::RequeueAfter)
 }
-
-/// Timeout of the read. Together with the lease duration it bounds how long a dead agent goes unnoticed.
-const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Reads the Lease before the connector is reported offline, because a broken watch shows no heartbeats
 /// either. If the API server does not respond, the deadline is extended.

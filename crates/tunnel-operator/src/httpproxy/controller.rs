@@ -17,8 +17,7 @@ use crate::context::TunnelContext;
 use crate::httpproxy::act::Act;
 use crate::httpproxy::decide::decide;
 use crate::httpproxy::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connector_names};
-use crate::httpproxy::unowned_gateways;
-use crate::httpproxy::{Plan, Progress};
+use crate::httpproxy::{Plan, Progress, unowned_gateways};
 use crate::state::{BY_CONNECTOR, BY_HOSTNAME};
 use crate::views::ConnectorView;
 

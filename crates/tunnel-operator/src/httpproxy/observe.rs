@@ -16,8 +16,9 @@ use tokio::time::Instant;
 
 use crate::context::TunnelContext;
 use crate::httpproxy::child_status::is_child;
-use crate::httpproxy::unowned_gateways;
-use crate::httpproxy::{ClaimState, Observed, ObservedConnector, ObservedReplica, Progress, UnownedGateway};
+use crate::httpproxy::{
+    ClaimState, Observed, ObservedConnector, ObservedReplica, Progress, UnownedGateway, unowned_gateways,
+};
 use crate::views::ConnectorView;
 
 /// How long a watch may be disconnected: as long as a gateway's heartbeat is valid.

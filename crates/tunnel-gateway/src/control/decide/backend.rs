@@ -11,8 +11,7 @@ use ipnet::IpNet;
 use iroh::RelayUrl;
 use rustls::sign::CertifiedKey;
 
-use super::hostname_claims::ServedGateway;
-use super::hostname_claims::{listener_covers, sibling_key};
+use super::hostname_claims::{ServedGateway, listener_covers, sibling_key};
 use crate::control::inputs::{ConnectorInfo, TableInputs};
 use crate::control::views::{ListenerView, ObjectReference, SliceView};
 use crate::reason;

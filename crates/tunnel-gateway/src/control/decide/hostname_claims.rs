@@ -9,8 +9,7 @@ use aplomb_api::tunnel::{canonical_hostname, is_canonical, split_canonical};
 
 use super::admission::{AcceptedGateway, GatewayOwner};
 use super::omissions::Omissions;
-use super::rules::CompiledRoute;
-use super::rules::RankedRoute;
+use super::rules::{CompiledRoute, RankedRoute};
 use crate::control::inputs::TableInputs;
 use crate::control::views::{ListenerView, ObjectReference};
 use crate::routing::Protocols;

@@ -9,8 +9,7 @@ use aplomb_api::tunnel::{AppliedVersions, QuarantinedRoute};
 use sha2::{Digest, Sha256};
 
 use super::admission::GatewayOwner;
-use super::hostname_claims::sibling_key;
-use super::hostname_claims::{ServedGateway, ServedHostname};
+use super::hostname_claims::{ServedGateway, ServedHostname, sibling_key};
 use crate::control::inputs::{SessionTarget, TableInputs, TableReport};
 use crate::control::views::ObjectMetaView;
 use crate::routing::{OriginAddress, RouteAction, TunnelInfo};

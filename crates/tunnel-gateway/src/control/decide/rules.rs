@@ -16,8 +16,7 @@ use super::hostname_claims::{normalize, sibling_key};
 use super::omissions::Omissions;
 use crate::control::inputs::TableInputs;
 use crate::control::views::{ObjectMetaView, ObjectReference, RouteRule, RouteView};
-use crate::routing;
-use crate::routing::{Protocols, RouteAction, TableRoute};
+use crate::routing::{self, Protocols, RouteAction, TableRoute};
 
 /// A route that can be served.
 #[derive(Debug)]

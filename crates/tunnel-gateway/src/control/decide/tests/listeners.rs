@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use aplomb::ObjectKey;
 use serde_json::{Value, json};
 
 use super::build::{Tunnel, registered_connector, unowned_gateway};
 use crate::certificates::parse_key_pair;
 use crate::control::decide::decide;
 use crate::control::inputs::TableInputs;
-use crate::routing;
-use crate::routing::{RouteAction, RoutingTable};
-use aplomb::ObjectKey;
+use crate::routing::{self, RouteAction, RoutingTable};
 
 fn listener(name: &str, hostname: &str, protocol: &str, port: u16) -> Value {
     let tls = json!({ "mode": "Terminate", "certificateRefs": [{ "name": "cert" }] });
