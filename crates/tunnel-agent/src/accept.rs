@@ -47,7 +47,6 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
-    /// Serves a connection until it closes.
     pub(crate) async fn serve_incoming(self, incoming: Incoming) {
         let connection = match timeout(HANDSHAKE_TIMEOUT, incoming).await {
             Ok(Ok(connection)) => connection,

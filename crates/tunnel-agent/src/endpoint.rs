@@ -61,7 +61,6 @@ impl AgentEndpoint {
         self.relays == relay_urls(relays)
     }
 
-    /// Waits until it fails.
     pub(crate) async fn failure(&mut self) -> Error {
         tokio::select! {
             biased;
@@ -79,7 +78,6 @@ impl AgentEndpoint {
         self.serving.join().await;
     }
 
-    /// Closes every connection with the release code.
     pub(crate) async fn close(self) {
         drop(self.publishing);
         self.released.cancel();

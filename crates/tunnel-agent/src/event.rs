@@ -61,7 +61,6 @@ pub(crate) struct ReportedState {
 }
 
 impl ReportedState {
-    /// The events for what changed in `proxy`.
     pub(crate) fn new_events(&mut self, proxy: &HttpProxy) -> Vec<AgentEvent> {
         let mut news = Vec::new();
         let programmed = current_condition(proxy, conditions::PROGRAMMED).is_some_and(is_true);
@@ -97,7 +96,6 @@ fn readiness_event(proxy: &HttpProxy, ready: &Condition) -> AgentEvent {
     }
 }
 
-/// The public URL of the tunnel.
 fn public_url(proxy: &HttpProxy) -> String {
     let scheme = match proxy.spec.tls {
         Some(_) => "https",

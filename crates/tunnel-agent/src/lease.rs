@@ -224,7 +224,6 @@ pub(crate) fn lease_duration(connector: &Connector) -> Duration {
     Duration::from_secs(seconds.max(1))
 }
 
-/// A running lease renewal.
 pub(crate) struct LeaseTask {
     client: Client,
     settings: LeaseSettings,

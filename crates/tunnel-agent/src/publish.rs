@@ -132,7 +132,6 @@ impl AddressPublisher {
         }
     }
 
-    /// Retries until it is written.
     async fn write_until_accepted(&self, details: &ConnectionDetails) {
         let mut wait = RETRY_DELAYS.0;
         loop {

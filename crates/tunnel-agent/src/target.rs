@@ -12,13 +12,11 @@ pub struct ExposedTarget {
 }
 
 impl ExposedTarget {
-    /// The host, without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port

@@ -8,14 +8,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// How many lines may be queued for the writer.
 const MAX_QUEUED_ENTRIES: usize = 8192;
 
-/// One request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessLogEntry {
-    /// When it arrived.
     pub time: Timestamp,
     /// The request id in this log and in the header sent to the origin.
     pub request_id: String,
@@ -23,7 +20,6 @@ pub struct AccessLogEntry {
     /// namespace/name of the tunnel, if the hostname belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<String>,
-    /// The configuration that served it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     pub method: String,

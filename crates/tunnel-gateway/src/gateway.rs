@@ -208,7 +208,6 @@ fn build_server(
     Ok(ProxyServer::new(serving, table, Arc::new(dialer), telemetry))
 }
 
-/// The public listeners.
 struct Listeners {
     http: TcpListener,
     tls: Option<TcpListener>,
@@ -245,7 +244,6 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, GatewayError> {
     bound.map_err(|error| GatewayError::Listen(address, error))
 }
 
-/// How this replica is addressed.
 fn replica_info(
     settings: &GatewaySettings,
     listeners: &Listeners,

@@ -39,13 +39,10 @@ pub trait OriginDialer: Send + Sync + 'static {
 pub enum DialError {
     /// The session with the agent is down and did not come back in time.
     Offline,
-    /// The agent refused the request.
     Refused(StreamRefusal, String),
-    /// The origin did not respond.
     Unreachable(String),
     /// Tenants may not reach the origin's address from this gateway.
     Forbidden(String),
-    /// The deadline passed.
     TimedOut,
 }
 

@@ -71,7 +71,6 @@ impl Protocols {
 #[derive(Clone, Debug)]
 pub struct VirtualHost {
     pub tunnel: Arc<TunnelInfo>,
-    /// The protocols of its listeners.
     pub protocols: Protocols,
     /// One for each match of each rule, in the Gateway API's order of precedence. The first match serves the request.
     pub routes: Vec<TableRoute>,

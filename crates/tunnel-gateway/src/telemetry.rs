@@ -17,9 +17,7 @@ use crate::routing::RoutingTable;
 const MAX_TUNNELS: usize = 1000;
 /// The label of the rest. A tunnel's own label contains a slash.
 const OTHER_TUNNELS: &str = "other";
-/// The classes of status codes.
 const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Directions of bytes.
 const DIRECTIONS: [&str; 2] = ["received", "sent"];
 /// From a cached page to a slow report.
 const DURATION_BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
@@ -52,7 +50,6 @@ struct ListenerLabels {
     listener: &'static str,
 }
 
-/// The metrics of the data path. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayMetrics(Arc<Families>);
 
@@ -249,7 +246,6 @@ impl GatewayMetrics {
     }
 }
 
-/// An open connection in a gauge.
 #[derive(Debug)]
 pub(crate) struct OpenGauge(Gauge);
 

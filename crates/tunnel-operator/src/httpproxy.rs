@@ -50,7 +50,6 @@ pub(crate) struct Observed {
     pub(crate) surplus_claims: BTreeSet<String>,
     /// The connectors that the spec names; `None` if one does not exist.
     pub(crate) connectors: BTreeMap<String, Option<ObservedConnector>>,
-    /// The gateways that are alive.
     pub(crate) replicas: Vec<ObservedReplica>,
     pub(crate) child_status_reported: bool,
     /// Whether the watches behind this are current.
@@ -97,16 +96,15 @@ pub(crate) struct AppliedChild {
     pub(crate) changed: bool,
 }
 
-/// Who has claimed a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimState {
-    /// Not claimed.
     Free,
     /// This tunnel; version and UID of the claim.
     Own(String, String),
-    /// Another tunnel that exists.
-    Taken { namespace: String, name: String },
-    /// A tunnel that was deleted.
+    Taken {
+        namespace: String,
+        name: String,
+    },
     Orphaned,
 }
 
@@ -129,7 +127,6 @@ pub(crate) struct ObservedConnector {
     pub(crate) online: Option<(bool, String, String)>,
 }
 
-/// A gateway that is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObservedReplica {
     pub(crate) name: String,
@@ -185,10 +182,8 @@ pub(crate) struct ChildCondition {
     pub(crate) message: String,
 }
 
-/// One side effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TunnelStep {
-    /// Create the claim on a hostname.
     Claim(String),
     /// Delete a claim: one whose claimant is gone, or one of ours that the spec does not need anymore.
     Unclaim(String),

@@ -46,7 +46,6 @@ impl Default for TunnelSettings {
 /// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct TunnelDeps {
-    /// Sends probe requests to gateways.
     pub probe_client: Arc<dyn ProbeClient>,
     /// Seed for the jitter of proofs.
     pub seed: u64,

@@ -54,14 +54,12 @@ struct TunnelRecords {
     reachability: BTreeMap<ObjectKey, Reachability>,
     /// The last timeline of each tunnel, with its UID.
     timelines: BTreeMap<ObjectKey, (String, TunnelTimeline)>,
-    /// The last written children of each tunnel.
     children: BTreeMap<ObjectKey, Vec<ChildRevision>>,
     /// By UID: a gateway that is recreated under the same name is a new one.
     replicas: BTreeMap<String, GatewayReplicaSpec>,
 }
 
 impl TunnelState {
-    /// The last proof of a tunnel.
     pub(crate) fn probe_result(&self, key: &ObjectKey) -> Option<ProbeResult> {
         self.lock().probe_results.get(key).cloned()
     }

@@ -41,7 +41,6 @@ impl View for ConnectorView {
 }
 
 impl ConnectorView {
-    /// Its `Online` condition, if set.
     pub(crate) fn online_condition(&self) -> Option<(bool, String, String)> {
         let mut all = self.status.conditions.iter();
         let online = all.find(|it| it.kind == conditions::ONLINE)?;
@@ -49,7 +48,6 @@ impl ConnectorView {
         Some((online.status == "True", reason, message))
     }
 
-    /// The fields that a tunnel reads.
     pub(crate) fn tunnel_inputs(&self) -> impl PartialEq + use<> {
         (self.status.connection_details.clone(), self.online_condition())
     }

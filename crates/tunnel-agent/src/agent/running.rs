@@ -34,7 +34,6 @@ pub(super) struct RunningAgent {
     endpoint: Option<AgentEndpoint>,
     lease_task: LeaseTask,
     reported: ReportedState,
-    /// The last reported event about the Connector.
     last_connector_event: Option<AgentEvent>,
 }
 

@@ -28,7 +28,6 @@ pub(crate) struct Act<'a> {
 }
 
 impl Act<'_> {
-    /// Puts a table into service.
     pub(crate) fn install_table(&self, table: RoutingTable, report: &TableReport) {
         self.office.sessions.set_targets(&report.session_targets);
         self.office.telemetry.retain_tunnels(&table);

@@ -113,7 +113,6 @@ impl GatewayContext {
         self.gone.send_replace(true);
     }
 
-    /// Resolves when the GatewayReplica is deleted.
     pub(crate) async fn wait_left(&self) {
         // The sender is in self.
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;

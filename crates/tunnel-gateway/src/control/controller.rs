@@ -88,7 +88,6 @@ fn watch_routing(controller: Controller<Namespace>, office: &GatewayContext) -> 
         )
 }
 
-/// Backends and certificates.
 fn watch_backends(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (slices, connectors, secrets) = (office.clone(), office.clone(), office.clone());
     let id = office.replica.endpoint_id.clone();
@@ -127,7 +126,6 @@ fn watch_backends(controller: Controller<Namespace>, office: &GatewayContext) ->
         )
 }
 
-/// Objects about this replica.
 fn watch_replica(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (classes, own) = (office.clone(), office.clone());
     controller
@@ -185,7 +183,6 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     Ok(Action::RequeueAfter(next.saturating_duration_since(Instant::now())))
 }
 
-/// When the report is due.
 fn publish_due(
     cx: &Context<Namespace>,
     office: &GatewayContext,

@@ -41,7 +41,6 @@ pub fn decide(world: &TableInputs) -> TablePlan {
     }
 }
 
-/// Lays down everything that one Gateway serves.
 fn add_gateway(table: &mut RoutingTable, holding: &ServedGateway<'_>) {
     let tunnel = Arc::new(tunnel_info(holding));
     for served in &holding.hostnames {

@@ -19,14 +19,10 @@ pub struct TableInputs {
     /// The Gateways of our class.
     pub gateways: Vec<Arc<GatewayView>>,
     pub routes: Vec<Arc<RouteView>>,
-    /// The EndpointSlices that routes may refer to.
     pub slices: BTreeMap<ObjectKey, Arc<SliceView>>,
     pub connectors: BTreeMap<ObjectKey, ConnectorInfo>,
-    /// The UIDs of the HTTPProxies.
     pub proxies: BTreeMap<ObjectKey, String>,
-    /// The owner of each claimed hostname.
     pub claims: BTreeMap<String, Claim>,
-    /// The base domains of the ConnectorClasses.
     pub domains: BTreeSet<String>,
     /// The first labels of claimed hostnames that are platform hostnames of an HTTPProxy.
     pub labels: BTreeSet<String>,
@@ -52,7 +48,6 @@ impl fmt::Debug for TableInputs {
     }
 }
 
-/// A claim on a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub claimant: Claimant,
@@ -83,15 +78,12 @@ pub struct TablePlan {
 pub struct TableReport {
     pub applied: AppliedVersions,
     pub relays: Vec<String>,
-    /// The number of tunnels it serves.
     pub tunnels: usize,
     /// The objects that were omitted, sorted.
     pub quarantined: Vec<QuarantinedRoute>,
-    /// The connectors that need a session.
     pub session_targets: BTreeMap<ObjectKey, SessionTarget>,
 }
 
-/// A connector that tunnels use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionTarget {
     pub target: Arc<AgentTarget>,

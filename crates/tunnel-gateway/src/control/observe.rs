@@ -176,7 +176,6 @@ fn claim_from_object(claim: &HostnameClaim) -> Claim {
     }
 }
 
-/// The objects with these names that exist.
 fn select<'a, V: View>(cache: &Cache<V>, keys: impl Iterator<Item = &'a ObjectKey>) -> BTreeMap<ObjectKey, Arc<V>> {
     keys.filter_map(|key| Some((key.clone(), cache.get(key)?))).collect()
 }

@@ -54,7 +54,6 @@ pub(crate) fn is_our_class(gateway: &GatewayView) -> bool {
 }
 
 impl TableReferences {
-    /// The references of our class's Gateways.
     pub(crate) fn from_gateways<'a>(gateways: impl Iterator<Item = &'a GatewayView>) -> Self {
         let mut interest = Self::default();
         for gateway in gateways {

@@ -46,7 +46,6 @@ impl ControlState {
         Some(rested - now)
     }
 
-    /// Records that building a table took `took`.
     pub(crate) fn record_build(&mut self, took: Duration, now: Instant) {
         self.rest_until = Some(now + took.saturating_mul(REST_FACTOR).min(MAX_REST));
     }

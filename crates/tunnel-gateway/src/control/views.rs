@@ -135,7 +135,6 @@ fn parse_rule(rule: &Value) -> Result<RouteRule, String> {
     Ok(rule)
 }
 
-/// The compiled matches of a rule.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CompiledMatches(pub(crate) Vec<CompiledMatch>);
 

@@ -18,7 +18,6 @@ use crate::origin::OriginStream;
 use crate::proxy::request_body::{UploadProgress, UpstreamSender};
 use crate::routing::OriginTarget;
 
-/// The tunnel and the origin of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolKey {
     pub(crate) tunnel: String,
@@ -46,7 +45,6 @@ struct IdleConnection {
     since: Instant,
 }
 
-/// A connection and the task that drives it.
 struct Connection {
     sender: SendRequest<UpstreamSender>,
     _driver: TaskHandle<()>,
@@ -93,7 +91,6 @@ impl ConnectionPool {
         Some(self.new_lease(key.clone(), connection))
     }
 
-    /// Opens a connection over `stream`.
     pub(crate) async fn connect(
         &self,
         key: PoolKey,

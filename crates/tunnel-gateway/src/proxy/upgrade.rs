@@ -25,7 +25,6 @@ use super::streams::{ByteCounter, CountingStream};
 use crate::origin::pool::PooledConnection;
 use crate::reason;
 
-/// Size of the copy buffer.
 const BUFFER_BYTES: usize = 32 * 1024;
 
 /// A protocol upgrade that a client requests.

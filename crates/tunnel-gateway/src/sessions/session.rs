@@ -312,7 +312,6 @@ impl AgentStream {
 pub(super) enum ExchangeError {
     /// The session is dead.
     Connection,
-    /// The deadline passed.
     TimedOut,
     /// The agent's reply violates the protocol.
     Protocol(String),

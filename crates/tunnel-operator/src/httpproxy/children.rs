@@ -14,9 +14,7 @@ use sha2::{Digest, Sha256};
 
 #[derive(Clone, Debug)]
 pub(crate) struct ChildObjects {
-    /// Listeners.
     pub(crate) gateway: Gateway,
-    /// Rules.
     pub(crate) route: HttpRoute,
     /// Backends: one slice for each rule with an endpoint URL.
     pub(crate) slices: Vec<EndpointSlice>,
@@ -164,7 +162,6 @@ fn backend_reference(
     Ok(made)
 }
 
-/// A parsed endpoint URL.
 struct BackendUrl {
     url: String,
     host: String,

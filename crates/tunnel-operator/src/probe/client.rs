@@ -23,7 +23,6 @@ use crate::probe::tls::{self, HandshakeError};
 
 const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
-/// One probe request to one listener.
 #[derive(Clone, Debug)]
 pub struct ProbeRequest {
     /// Address of the listener: ip:port.
@@ -33,7 +32,6 @@ pub struct ProbeRequest {
     pub hostname: String,
     pub rule: usize,
     pub statement: ProofStatement,
-    /// Request timeout.
     pub timeout: Duration,
 }
 
@@ -50,7 +48,6 @@ pub struct ProbeResponse {
 pub enum ProbeError {
     /// The listener refused or closed the connection.
     Unreachable,
-    /// The request timed out.
     TimedOut,
     /// The listener has no certificate for the hostname.
     NoCertificate,
@@ -60,7 +57,6 @@ pub enum ProbeError {
 
 /// Sends probe requests. Tests replace it.
 pub trait ProbeClient: Send + Sync + 'static {
-    /// Sends one request, without retries.
     fn send<'a>(&'a self, question: &'a ProbeRequest) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>>;
 }
 

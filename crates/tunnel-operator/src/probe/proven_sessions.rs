@@ -48,7 +48,6 @@ impl ProvenSessions {
         }
     }
 
-    /// When it last proved that it is online.
     pub(crate) fn last_proof(&self, connector: &ObjectKey) -> Option<Instant> {
         self.lock().proven.get(connector).copied()
     }

@@ -20,9 +20,7 @@ const QUICK_RETRIES: u32 = 8;
 pub(crate) struct ProbeResult {
     /// Digest of what was proven. A different subject needs a new proof.
     pub(crate) subject: String,
-    /// When the round ended.
     pub(crate) at: Instant,
-    /// Delay until the next round.
     pub(crate) next_probe_after: Duration,
     /// Consecutive failed rounds, including this one.
     pub(crate) failures: u32,
@@ -36,7 +34,6 @@ pub(crate) struct ProbeResult {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeFailure {
-    /// The reason of the condition.
     pub(crate) reason: &'static str,
     /// Message for the condition. The same failure gives the same text.
     pub(crate) message: String,

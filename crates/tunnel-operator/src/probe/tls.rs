@@ -15,15 +15,12 @@ use tokio_rustls::client::TlsStream;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeError {
-    /// The listener closed the connection.
     Broken,
-    /// It has no certificate for the name.
     NoCertificate,
     /// It has a certificate for other names.
     WrongName,
 }
 
-/// The TLS configuration of the prober.
 pub(crate) fn client_config() -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())

@@ -10,7 +10,6 @@ pub(crate) enum ProofRejection {
     OtherStatement,
     /// It came through another gateway than the one that was probed.
     OtherGateway,
-    /// The signature does not match the key.
     NotSigned,
 }
 

@@ -10,7 +10,6 @@ use super::rules::ObjectAge;
 use crate::control::inputs::TableInputs;
 use crate::control::views::GatewayView;
 
-/// A Gateway that is looked at.
 #[derive(Clone, Debug)]
 pub(super) struct AcceptedGateway<'a> {
     pub(super) gateway: &'a GatewayView,
@@ -32,7 +31,6 @@ impl AcceptedGateway<'_> {
     }
 }
 
-/// Whose a Gateway is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GatewayOwner {
     /// An HTTPProxy's.

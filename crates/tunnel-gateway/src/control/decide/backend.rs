@@ -17,7 +17,6 @@ use crate::control::views::{ListenerView, ObjectReference, SliceView};
 use crate::reason;
 use crate::routing::{Addresses, AgentTarget, OriginAddress, OriginTarget, RouteAction, RoutingTable};
 
-/// What backends may name.
 pub(super) struct BackendResolver<'a> {
     inputs: &'a TableInputs,
     targets: BTreeMap<&'a ObjectKey, Arc<AgentTarget>>,
@@ -141,7 +140,6 @@ fn is_relay_allowed(world: &TableInputs, relay: &str) -> bool {
     url.is_ok_and(|url| world.relays.contains(&url))
 }
 
-/// An endpoint that is dialed.
 struct BackendUrl {
     https: bool,
     host: String,
@@ -172,7 +170,6 @@ fn with_port(address: &str, port: u16) -> String {
     }
 }
 
-/// Lays down the certificates of one Gateway.
 pub(super) fn add_certificates(table: &mut RoutingTable, world: &TableInputs, holding: &ServedGateway<'_>) {
     for served in &holding.hostnames {
         let narrowest = holding

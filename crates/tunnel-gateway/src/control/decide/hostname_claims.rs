@@ -27,13 +27,11 @@ pub(super) struct ServedGateway<'a> {
 #[derive(Debug)]
 pub(super) struct ServedHostname<'a> {
     pub(super) hostname: String,
-    /// The protocols of its listeners.
     pub(super) protocols: Protocols,
     pub(super) routes: Vec<(&'a RankedRoute, Protocols)>,
 }
 
 impl<'a> ServedGateway<'a> {
-    /// The routes that are attached to it.
     pub(super) fn routes(&self) -> impl Iterator<Item = &'a CompiledRoute<'a>> {
         self.attached.iter().copied()
     }

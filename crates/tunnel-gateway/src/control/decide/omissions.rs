@@ -20,7 +20,6 @@ const MAX_REASON_BYTES: usize = 512;
 /// The longest relay that a record takes.
 const MAX_RELAY_BYTES: usize = 400;
 
-/// What had to be left out.
 #[derive(Debug, Default)]
 pub(super) struct Omissions {
     /// HTTPProxies' first: a list that is cut must not lose them.

@@ -18,7 +18,6 @@ use crate::control::inputs::TableInputs;
 use crate::control::views::{ObjectMetaView, ObjectReference, RouteRule, RouteView};
 use crate::routing::{self, Protocols, RouteAction, TableRoute};
 
-/// A route that can be served.
 #[derive(Debug)]
 pub(super) struct CompiledRoute<'a> {
     pub(super) route: &'a RouteView,

@@ -60,7 +60,6 @@ impl<'a> TunnelAssessment<'a> {
         evidence.subject != probe_subject(self.world, &self.hostname_claims.accepted_hostnames())
     }
 
-    /// All conditions of the tunnel.
     pub(super) fn conditions(&self) -> Vec<Condition> {
         let mut all = vec![accepted_condition(), self.programmed.clone()];
         all.extend(self.metadata.clone());

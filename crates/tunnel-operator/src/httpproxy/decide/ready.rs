@@ -133,7 +133,6 @@ fn readiness_note(world: &Observed, ready: &Condition, status: &HttpProxyStatus)
     (!under_way).then(|| EventNote::warning(&ready.reason, ACTION, ready.message.clone()))
 }
 
-/// Whether the current status has `Ready` true.
 pub(super) fn was_ready(world: &Observed) -> bool {
     previous_condition(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.as_str())
 }
