@@ -40,9 +40,7 @@ impl TunnelContext {
         self.state.on_tunnel_deleted(key);
         self.telemetry.remove(key);
     }
-}
 
-impl TunnelContext {
     /// Drops the state of a deleted gateway and all proofs through it.
     pub(crate) fn on_replica_deleted(&self, key: &ObjectKey) {
         self.replica_heartbeats.remove(key);

@@ -161,19 +161,21 @@ impl TunnelState {
             let tls = spec.listen_tls.clone();
             (spec.listen.clone(), tls, spec.endpoint_id.clone())
         };
-        let Some(old) = old.filter(|old| place(old) == place(new)) else {
-            return matching_keys(&all.list(), |_| true);
+        let same = |old: &GatewayReplicaSpec| {
+            place(old) == place(new) && old.incomplete == new.incomplete && old.relays == new.relays
         };
-        if old.incomplete != new.incomplete || old.relays != new.relays {
-            return matching_keys(&all.list(), |_| true);
-        }
+        let Some(old) = old.filter(same) else {
+            return keys(&all.list());
+        };
         let mut concerned: BTreeSet<ObjectKey> = self.lock().waiting.clone();
         if old.applied.secrets != new.applied.secrets {
-            concerned.extend(matching_keys(&all.list(), |proxy| proxy.spec.tls.is_some()));
+            let mut secured = all.list();
+            secured.retain(|proxy| proxy.spec.tls.is_some());
+            concerned.extend(keys(&secured));
         }
         let (was, is): (BTreeSet<_>, BTreeSet<_>) = (lost_connectors(&old), lost_connectors(new));
         for connector in was.symmetric_difference(&is) {
-            concerned.extend(matching_keys(&all.by_index(BY_CONNECTOR, connector), |_| true));
+            concerned.extend(keys(&all.by_index(BY_CONNECTOR, connector)));
         }
         let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(ObjectKey, Option<String>)> {
             let all = spec.quarantined_routes();
@@ -203,9 +205,8 @@ fn lost_connectors(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
     all.map(|(namespace, name, _)| format!("{namespace}/{name}")).collect()
 }
 
-fn matching_keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<ObjectKey> {
-    let wanted = all.iter().filter(|proxy| wanted(proxy));
-    wanted.map(|proxy| View::meta(&**proxy).key()).collect()
+pub(crate) fn keys(all: &[Arc<HttpProxy>]) -> Vec<ObjectKey> {
+    all.iter().map(|proxy| View::meta(&**proxy).key()).collect()
 }
 
 #[cfg(test)]

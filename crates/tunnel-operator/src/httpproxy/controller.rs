@@ -18,7 +18,7 @@ use crate::httpproxy::act::Act;
 use crate::httpproxy::decide::decide;
 use crate::httpproxy::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connector_names};
 use crate::httpproxy::{Plan, Progress, unowned_gateways};
-use crate::state::{BY_CONNECTOR, BY_HOSTNAME};
+use crate::state::{BY_CONNECTOR, BY_HOSTNAME, keys};
 use crate::views::ConnectorView;
 
 /// Also the field manager.
@@ -158,10 +158,6 @@ fn spec_without_heartbeat(replica: &GatewayReplica) -> aplomb_api::tunnel::Gatew
 fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<ObjectKey> {
     let asked = hostnames.iter().flat_map(|it| keys(&all.by_index(BY_HOSTNAME, it)));
     asked.collect()
-}
-
-fn keys(all: &[Arc<HttpProxy>]) -> Vec<ObjectKey> {
-    all.iter().map(|proxy| View::meta(&**proxy).key()).collect()
 }
 
 /// Observes, decides and executes one step, until no step is left.
