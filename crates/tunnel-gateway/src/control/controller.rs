@@ -1,7 +1,7 @@
 //! The controller of the gateway: its watches, their predicates, and its reconcile.
 //!
 //! It reconciles the namespace of the replica, because that exists before the replica's own record. Every
-//! pass builds the whole table; `pace` decides when to publish a report.
+//! pass builds the whole table; `publish_schedule` decides when to publish a report.
 
 use std::sync::Arc;
 use std::time::Duration;

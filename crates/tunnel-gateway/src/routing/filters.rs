@@ -1,4 +1,4 @@
-//! Applies the filters of a rule to requests and responses, and builds redirects. Pure. [`check`] rejects
+//! Applies the filters of a rule to requests and responses, and builds redirects. Pure. [`check_filter`] rejects
 //! invalid filters when the table is built, so that no request fails later.
 
 use aplomb_api::tunnel::{HeaderModifier, PathModifier, PathModifierType, RequestRedirect, RouteFilter};
