@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb::Clock;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::ratelimit::LimiterRegistry;
 use aplomb_api::coder::RateLimited;
 use aplomb_http_client::{ApiToken, BoxError, Transport};

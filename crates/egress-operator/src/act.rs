@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::{Context, ErrorClass, MetadataPatch, ObjectKey, Result};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::annotations;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::{Clock, ObjectKey, Trigger};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::{MoveStatus, StableEgressSpec};

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::conditions::Condition;
-use crate::engine::{ControllerCaches, Kind};
+use crate::controller::{ControllerCaches, Kind};
 use crate::error::{Error, Result};
 use crate::events::{EventNote, EventRecorder};
-use crate::fence::Fence;
 use crate::key::ObjectKey;
+use crate::leadership::fence::Fence;
 use crate::queue::RunReason;
 use crate::view::View;
 use crate::writer::{ApplyResult, LiveObjects, MetadataPatch, Pass};

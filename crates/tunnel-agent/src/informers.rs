@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::tasks::TaskHandle;
-use aplomb::watch::ReflectorTiming;
+use aplomb::informer::ReflectorTiming;
 use aplomb::{CacheEvent, InformerSet, Scope, Tasks, Telemetry, View};
 use tokio::sync::watch;
 use tokio::time::Instant;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::version::ResourceVersion;
+use aplomb::key::ResourceVersion;
 use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::AppliedVersions;
 use rustls::sign::CertifiedKey;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aplomb::version::ResourceVersion;
+use aplomb::key::ResourceVersion;
 use aplomb::{Clock, MetaRef, ObjectKey, Trigger};
 use arc_swap::ArcSwap;
 use iroh::RelayUrl;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aplomb::ObjectKey;
-use aplomb::version::ResourceVersion;
+use aplomb::key::ResourceVersion;
 use aplomb_api::tunnel::{AppliedVersions, GatewayReplicaSpec};
 use tokio::time::Instant;
 

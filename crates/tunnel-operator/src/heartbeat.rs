@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aplomb::version::ResourceVersion;
+use aplomb::key::ResourceVersion;
 use aplomb::{MetaRef, ObjectKey, View, ViewMeta};
 use aplomb_api::tunnel::GatewayReplica;
 use jiff::Timestamp;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aplomb::ObjectKey;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb_api::tunnel::TunnelTimeline;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use prometheus_client::collector::Collector;

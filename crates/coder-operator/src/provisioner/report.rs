@@ -2,7 +2,7 @@
 //! here decides or is read by a decision.
 
 use aplomb::conditions::ConditionStatus;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb_api::coder::conditions::READY;
 
 use super::world::{Observed, Plan};

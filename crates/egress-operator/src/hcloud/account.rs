@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::ratelimit::RateLimiter;
 use aplomb::{Clock, ObjectKey, SingleFlight};
 use aplomb_api::egress::{FloatingIpRef, labels};

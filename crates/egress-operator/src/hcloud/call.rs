@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::ratelimit::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, Permit};
 use http::HeaderMap;
 use tokio::time::Instant;

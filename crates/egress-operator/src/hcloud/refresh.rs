@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aplomb::ObjectKey;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ mod moves;
 mod reads;
 mod scarcity;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
 use aplomb_fake_services::hcloud::{Change, Config, Entry, FakeHcloud};
 use jiff::Timestamp;

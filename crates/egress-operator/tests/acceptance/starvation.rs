@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::{Clock, ObjectKey, Telemetry};
 use aplomb_api::egress::FloatingIpRef;
 use aplomb_egress_operator::client::{ApiToken, ENDPOINT, HcloudClient, HcloudError};

@@ -13,9 +13,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::{MetricFamilies, TelemetryEvent};
+use crate::informer::Scope;
 use crate::predicate::PredicateResult;
-use crate::watch::Scope;
+use crate::telemetry::{MetricFamilies, TelemetryEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EventLabels {

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use aplomb::clock::Clock;
-use aplomb::fence::Fence;
+use aplomb::informer::Scope;
 use aplomb::journal::{Journal, JournalCapacity};
+use aplomb::leadership::fence::Fence;
 use aplomb::managed_fields::is_foreign_change;
 use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
-use aplomb::watch::Scope;
 use aplomb::writer::{InFlightWrite, LiveObjects, Pass, PassOwner, Writer};
 use aplomb::{Cache, InformerSet, ObjectKey};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};

@@ -2,7 +2,7 @@
 //! is left alone, and writes without the lease are reported.
 
 use aplomb::conditions::PassOutcome;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::telemetry::WriteResult;
 use aplomb::writer::LiveObjects;
 use aplomb::{Action, ErrorClass, ObjectKey};

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::backoff::{BackoffPolicies, BackoffPolicy, Jitter};
-use aplomb::engine::ConflictPolicy;
+use aplomb::controller::ConflictPolicy;
+use aplomb::controller::{BackoffPolicies, BackoffPolicy, Jitter};
 use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass, Predicate, Telemetry};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb::backoff::{BackoffPolicies, BackoffPolicy};
+use aplomb::controller::{BackoffPolicies, BackoffPolicy};
 use aplomb::queue::{self, Lane};
 use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass, ObjectKey, Predicate, Scope};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -3,7 +3,7 @@
 //! A recorded version is kept while the fields that gateways read stay the same. A status write also changes
 //! the version of an object, and must not make a served tunnel look unserved.
 
-use aplomb::version::ResourceVersion;
+use aplomb::key::ResourceVersion;
 use aplomb_api::tunnel::{AppliedVersions, ChildRevision};
 use serde_json::json;
 
