@@ -99,26 +99,6 @@ impl<T: View> Cache<T> {
         self.by_index(store::OWNER_INDEX, uid)
     }
 
-    /// The version that [`Self::get`] would return.
-    #[must_use]
-    pub fn version(&self, key: &ObjectKey) -> Option<ResourceVersion> {
-        self.get(key).map(|object| object.meta().version())
-    }
-
-    /// Whether the watched state of `key` includes the write that made `version`. `None` if the
-    /// server's versions cannot be compared.
-    #[must_use]
-    pub fn includes(&self, key: &ObjectKey, version: &ResourceVersion) -> Option<bool> {
-        let state = self.read();
-        let known = state.store.known_version(key);
-        let of_object = known.and_then(|known| known.includes(version));
-        if of_object == Some(true) {
-            return of_object;
-        }
-        let of_all = state.store.version();
-        of_all.and_then(|seen| seen.includes(version)).or(of_object)
-    }
-
     /// Why the object cannot be read, if it exists and does not fit the view. Its last readable
     /// state is out of date and is not shown.
     #[must_use]

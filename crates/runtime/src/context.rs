@@ -5,7 +5,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -92,16 +91,6 @@ impl<K: Kind> Context<K> {
         self.0.pass.adopt(&desired, self.live_objects::<C>()).await
     }
 
-    /// Like [`Self::apply`], but fails with a conflict if the child changed since it was read: for
-    /// fields that are computed from the child itself.
-    ///
-    /// # Errors
-    /// As [`Self::apply`].
-    pub async fn apply_locked<C: Kind>(&self, desired: C) -> Result<C> {
-        let known = self.live_objects::<C>();
-        Ok(self.0.pass.apply_locked(&desired, known).await?.object)
-    }
-
     /// Applies the fields that `desired` names to an object that is not a child of this one, such as a
     /// label of a node: it gets no owner, and nothing prunes it.
     ///
@@ -141,15 +130,6 @@ impl<K: Kind> Context<K> {
         let known = self.0.caches.get::<V>();
         let known = known.map(|cache| -> &dyn LiveObjects { cache });
         self.0.pass.patch_metadata::<V::Kind>(key, change, known).await
-    }
-
-    /// Sets labels and annotations of this object itself; fails with a conflict if it changed
-    /// since it was read.
-    ///
-    /// # Errors
-    /// If the server rejects the write.
-    pub async fn mark(&self, metadata: ObjectMeta) -> Result<()> {
-        self.0.pass.mark(&metadata).await
     }
 
     /// Deletes a child, or this object itself, if it exists and is unchanged since it was read. An object of
@@ -241,12 +221,6 @@ impl<K: Kind> Context<K> {
     #[must_use]
     pub fn leader_term(&self) -> u64 {
         self.0.term
-    }
-
-    /// The reasons of this run.
-    #[must_use]
-    pub fn reasons(&self) -> &[RunReason] {
-        &self.0.reasons
     }
 
     /// The deadline of this pass.

@@ -34,7 +34,6 @@
 mod lanes;
 mod lists;
 mod slots;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -46,7 +45,6 @@ pub use self::lanes::LaneRate;
 use self::lanes::Lanes;
 use self::lists::{SlotList, Timers};
 use self::slots::{KeyState, ScheduledRun, Slots};
-pub use self::snapshot::{QueuedKey, RunningKey, Snapshot, WaitingKey};
 pub use self::types::{
     Dispatch, Lane, LaneConfig, NextRun, QueueConfig, RunCause, RunReason, RunReasons, RunTicket, WaitPolicy,
 };

@@ -49,7 +49,6 @@ struct Inner {
     clock: Clock,
     memory: noop::AppliedMemo,
     children: metadata::Children,
-    suppress: bool,
 }
 
 impl Writer {
@@ -64,23 +63,6 @@ impl Writer {
             clock,
             memory: noop::AppliedMemo::default(),
             children: metadata::Children::default(),
-            suppress: true,
-        }))
-    }
-
-    /// A writer like this one that sends every write, even if it would change nothing.
-    #[must_use]
-    pub fn without_suppression(&self) -> Self {
-        let inner = &self.0;
-        Self(Arc::new(Inner {
-            client: inner.client.clone(),
-            manager: inner.manager.clone(),
-            fence: inner.fence.clone(),
-            telemetry: inner.telemetry.clone(),
-            clock: inner.clock.clone(),
-            memory: noop::AppliedMemo::default(),
-            children: metadata::Children::default(),
-            suppress: false,
         }))
     }
 

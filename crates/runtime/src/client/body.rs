@@ -112,6 +112,8 @@ impl SingleUseBody {
 
 #[cfg(test)]
 mod tests {
+    use http_body::Body as _;
+
     use super::*;
 
     #[tokio::test]

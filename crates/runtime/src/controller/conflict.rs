@@ -19,16 +19,12 @@ use crate::key::{ObjectKey, ObjectRef, ResourceVersion};
 pub struct ConflictPolicy {
     /// Maximum wait, even if the cache does not have the winning version.
     pub limit: Duration,
-    /// Whether the key waits for the winning version. Otherwise it runs again at once, with the state
-    /// that lost.
-    pub wait_for_winner: bool,
 }
 
 impl Default for ConflictPolicy {
     fn default() -> Self {
         Self {
             limit: Duration::from_secs(1),
-            wait_for_winner: true,
         }
     }
 }
@@ -86,9 +82,6 @@ impl ConflictWait {
 
     /// When the key runs again, as far as known.
     pub(crate) fn resume_at(&self, patience: ConflictPolicy) -> Duration {
-        if !patience.wait_for_winner {
-            return self.met;
-        }
         // At most half of the limit is reserved for the pass: a slower pass cannot meet the limit anyway.
         let margin = (self.took * 3 / 2).min(patience.limit / 2).max(patience.limit / 20);
         let latest = self.met + (patience.limit - margin);
@@ -198,7 +191,6 @@ mod tests {
 
     const PATIENCE: ConflictPolicy = ConflictPolicy {
         limit: Duration::from_secs(1),
-        wait_for_winner: true,
     };
 
     fn ms(millis: u64) -> Duration {

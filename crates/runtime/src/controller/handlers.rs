@@ -14,12 +14,11 @@ use crate::controller::caches::ControllerCaches;
 use crate::controller::workqueue::WorkQueue;
 use crate::controller::{DeleteHook, Kind};
 use crate::informer::{Informer, InformerSet, Scope};
-use crate::journal::JournalEntry;
 use crate::key::{ObjectKey, ObjectRef};
 use crate::managed_fields;
 use crate::predicate::{Predicate, PredicateResult};
 use crate::queue::{Lane, RunReason};
-use crate::telemetry::{ConflictLost, Telemetry};
+use crate::telemetry::Telemetry;
 use crate::view::{MetaRef, View};
 
 /// Connects the watches of one controller to its work queue.
@@ -145,14 +144,7 @@ impl<K: Kind> EventHandlers<'_, K> {
             };
             for key in desk.observed_version(&object, &View::meta(&**newest).version()) {
                 let newest = serde_json::to_value(&**newest).unwrap_or_default();
-                let winner = managed_fields::newest_foreign_manager(&newest, manager);
-                telemetry.emit(ConflictLost {
-                    object: &object,
-                    manager,
-                    winner: winner.as_deref(),
-                });
-                let object = object.clone();
-                desk.record(&key, JournalEntry::Conflict { object, winner });
+                desk.record_conflict(&key, &object, &newest, (&telemetry, manager));
             }
         });
     }

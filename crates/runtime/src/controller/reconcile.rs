@@ -3,7 +3,6 @@
 //! Every outcome of the reconcile, including a panic, becomes the outcome of this key alone.
 
 use std::any::Any;
-use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,11 +28,10 @@ use crate::journal::{Journal, JournalEntry};
 use crate::key::{ObjectKey, ObjectRef, ResourceVersion};
 use crate::leadership::LeaderElector;
 use crate::leadership::fence::Fence;
-use crate::managed_fields::newest_foreign_manager;
 use crate::queue::{RunReason, RunTicket};
 use crate::ratelimit::api;
 use crate::tasks::{TaskHandle, Tasks};
-use crate::telemetry::{ConflictLost, RunOutcome, Telemetry};
+use crate::telemetry::{RunOutcome, Telemetry};
 use crate::view::View;
 use crate::writer::{PassOwner, Writer};
 use crate::{conditions, telemetry};
@@ -88,7 +86,7 @@ impl<K: Kind> Reconciler<K> {
             "reconcile",
             controller = self.name,
             object = %work.dispatch.key,
-            reasons = %Reasons(&reasons),
+            reasons = %work.dispatch.reasons,
             lane = work.dispatch.lane.as_str(),
         );
         let pass = self.pass(&work, deadline).instrument(span);
@@ -266,17 +264,10 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
-    /// Counts a conflict that has ended, with its winner as far as the cache shows it.
     fn record_conflict(&self, key: &ObjectKey, object: &ObjectRef) {
         let newest = self.caches.newest(object).unwrap_or_default();
-        let winner = newest_foreign_manager(&newest, self.name);
-        self.telemetry.emit(ConflictLost {
-            object,
-            manager: self.name,
-            winner: winner.as_deref(),
-        });
-        let object = object.clone();
-        self.queue.record(key, JournalEntry::Conflict { object, winner });
+        self.queue
+            .record_conflict(key, object, &newest, (&self.telemetry, self.name));
     }
 
     fn emit_run_ended(&self, work: &WorkItem, reasons: &[RunReason], outcome: &RunResult, took: Duration) {
@@ -310,19 +301,6 @@ impl<K: Kind> Reconciler<K> {
 fn deadline_after(began: Instant, time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(86_400 * 365);
     began + time.min(FAR)
-}
-
-/// Reasons as one field of a span.
-struct Reasons<'a>(&'a [RunReason]);
-
-impl fmt::Display for Reasons<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, reason) in self.0.iter().enumerate() {
-            let comma = if number == 0 { "" } else { "," };
-            write!(f, "{comma}{reason}")?;
-        }
-        Ok(())
-    }
 }
 
 /// How long the rate limiter that rejected a call stays closed.

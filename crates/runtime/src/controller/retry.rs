@@ -219,8 +219,6 @@ pub enum Jitter {
     None,
     /// Any value between the floor and the longest: keys that failed together are retried at different times.
     Full,
-    /// Anything from half of it to it.
-    Equal,
 }
 
 /// How waits grow with repeated failures.
@@ -288,7 +286,6 @@ impl BackoffPolicy {
         let shortest = match self.jitter {
             Jitter::None => longest,
             Jitter::Full => floor,
-            Jitter::Equal => (longest / 2).max(floor),
         };
         (shortest, longest)
     }
@@ -329,9 +326,10 @@ impl Default for BackoffPolicies {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         let curve = |class| match class {
-            // Only a safety timer: the actual wait ends when the cache has the winning version.
-            ErrorClass::Conflict => BackoffPolicy::constant(seconds(1)),
-            ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => BackoffPolicy::default(),
+            // A conflict waits for the version that won, and never uses a policy.
+            ErrorClass::Conflict | ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => {
+                BackoffPolicy::default()
+            }
             // The other object has to be deleted or renamed first.
             ErrorClass::Exists => BackoffPolicy::default().with_range(seconds(5), seconds(60)),
             ErrorClass::Missing => BackoffPolicy::default().with_range(seconds(1), seconds(30)),

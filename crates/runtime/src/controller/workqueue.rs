@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -20,8 +21,9 @@ use crate::controller::retry::{RetryState, RunResult, RunStats};
 use crate::error::ErrorClass;
 use crate::journal::{Journal, JournalEntry};
 use crate::key::{ObjectKey, ObjectRef, ResourceVersion};
+use crate::managed_fields::newest_foreign_manager;
 use crate::queue::{Dispatch, FairQueue, Lane, NextRun, RunReason, RunTicket, WaitPolicy};
-use crate::telemetry::{Enqueued, KeyQuarantined, QuarantineEnded, Telemetry};
+use crate::telemetry::{ConflictLost, Enqueued, KeyQuarantined, QuarantineEnded, Telemetry};
 
 /// Queue, retry states and conflicts of one controller.
 pub(crate) struct WorkQueue {
@@ -297,6 +299,24 @@ impl WorkQueue {
     /// The last triggers, newest first.
     pub(crate) fn triggers(&self) -> Vec<TriggerRecord> {
         self.lock().triggers.iter().cloned().collect()
+    }
+
+    /// Counts a conflict that has ended, with its winner as far as the `newest` state shows it.
+    pub(crate) fn record_conflict(
+        &self,
+        key: &ObjectKey,
+        object: &ObjectRef,
+        newest: &Value,
+        (telemetry, manager): (&Telemetry, &'static str),
+    ) {
+        let winner = newest_foreign_manager(newest, manager);
+        telemetry.emit(ConflictLost {
+            object,
+            manager,
+            winner: winner.as_deref(),
+        });
+        let object = object.clone();
+        self.record(key, JournalEntry::Conflict { object, winner });
     }
 
     /// Adds a line to the journal of `key`.

@@ -103,11 +103,6 @@ impl Lanes {
     pub(super) fn head(&self, lane: Lane) -> Option<Duration> {
         self.queues[lane.index()].fifo.front().map(|head| head.1)
     }
-
-    /// The slots for which `lane` may be the most urgent, in first-in first-out order.
-    pub(super) fn iter(&self, lane: Lane) -> impl Iterator<Item = (u32, Duration)> + '_ {
-        self.queues[lane.index()].fifo.iter()
-    }
 }
 
 const LANES: usize = Lane::ALL.len();

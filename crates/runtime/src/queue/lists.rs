@@ -57,6 +57,7 @@ impl SlotList {
     }
 
     /// In first-in first-out order.
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Duration)> + '_ {
         let mut at = self.head;
         std::iter::from_fn(move || {
@@ -142,6 +143,7 @@ impl Timers {
     }
 
     /// In arbitrary order.
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Duration)> + '_ {
         self.heap.iter().map(|timer| (timer.slot, timer.due))
     }

@@ -110,8 +110,6 @@ pub enum WaitPolicy {
 pub enum NextRun {
     /// Nothing, until an event.
     Idle,
-    /// The schedule from before this run is kept: the run gave no result.
-    Keep,
     /// It runs again at `due`, or when an event does it sooner.
     Scheduled {
         /// Since the start of the engine, like all times of the queue.
@@ -257,23 +255,6 @@ pub struct QueueConfig {
 }
 
 impl QueueConfig {
-    /// Strict priority: an urgent lane with work keeps every other lane waiting, without limit. Most
-    /// queues do this; it is here for comparison.
-    #[must_use]
-    pub const fn strict() -> Self {
-        let last = LaneConfig {
-            weight: 0,
-            bound: None,
-            pace: None,
-        };
-        Self {
-            edit: last,
-            input: last,
-            retry: last,
-            resync: last,
-        }
-    }
-
     /// The parameters of `lane`.
     #[must_use]
     pub const fn lane(&self, lane: Lane) -> &LaneConfig {

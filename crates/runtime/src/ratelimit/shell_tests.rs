@@ -8,11 +8,11 @@ use futures::future::join_all;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::{sleep, timeout};
 
-use crate::dialect::KUBERNETES;
+use super::super::dialect::KUBERNETES;
+use super::*;
 use crate::error::ErrorClass;
 use crate::leadership::fence::Fence;
 use crate::ratelimit::LimitLaneConfig;
-use crate::ratelimit::*;
 
 const URGENT: LimitLane = LimitLane(0);
 const USUAL: LimitLane = LimitLane(1);

@@ -1,6 +1,5 @@
 //! Server-side apply of children, and of single fields in objects of others.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::{GetParams, Patch, PatchParams};
 use serde::Serialize;
@@ -9,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::key::{ObjectKey, ObjectRef};
-use crate::managed_fields::{ObjectPart, applied_entry};
+use crate::managed_fields::ObjectPart;
 use crate::nulls;
 use crate::writer::noop::is_converged;
 use crate::writer::pass::Pass;
@@ -55,7 +54,6 @@ struct ApplyRequest<'a> {
     role: Role,
     /// Whether the object has the owner as its controller.
     controlled: bool,
-    locked: bool,
     known: Option<&'a dyn LiveObjects>,
 }
 
@@ -76,7 +74,7 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        self.apply_as(desired, known, Role::Child, false).await
+        self.apply_as(desired, known, Role::Child).await
     }
 
     /// Like [`Self::apply`], but an object that `known` shows becomes a child of the owner unless
@@ -86,18 +84,7 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        self.apply_as(desired, known, Role::Adopted, false).await
-    }
-
-    /// Like [`Self::apply`], but fails with a conflict if the object changed: for fields that are
-    /// computed from the object itself. The base is the `resourceVersion` of `desired` if set,
-    /// else the version that the cache last showed.
-    pub async fn apply_locked<K>(&self, desired: &K, known: Option<&dyn LiveObjects>) -> Result<ApplyResult<K>>
-    where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
-        K::Scope: 'static,
-    {
-        self.apply_as(desired, known, Role::Child, true).await
+        self.apply_as(desired, known, Role::Adopted).await
     }
 
     /// Applies the few fields in `desired` to an object that is not a child of the owner: no owner
@@ -107,49 +94,10 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        self.apply_as(desired, known, Role::Unowned, false).await
+        self.apply_as(desired, known, Role::Unowned).await
     }
 
-    /// Sets the labels and annotations in `metadata` on the owner itself, and removes those that
-    /// an earlier call set and this one does not contain. A conflict if another writer was first.
-    pub async fn mark(&self, metadata: &ObjectMeta) -> Result<()> {
-        let owner = &self.owner;
-        let marks = ObjectMeta {
-            name: Some(owner.id.key.name.to_string()),
-            namespace: owner.id.key.namespace.as_deref().map(str::to_owned),
-            labels: metadata.labels.clone(),
-            annotations: metadata.annotations.clone(),
-            ..ObjectMeta::default()
-        };
-        let desired = DesiredObject::new(&json!({ "metadata": &marks }), &owner.kind, None)?;
-        let live = self.live();
-        let bare = marks.labels.is_none() && marks.annotations.is_none();
-        let nothing = bare && applied_entry(&live, self.writer.manager(), None).is_none();
-        if nothing || self.is_noop(&owner.id, None, &desired.body, &live) {
-            self.record_suppressed("apply", &owner.id);
-            return Ok(());
-        }
-        let read = self.read();
-        let write = WriteRequest {
-            verb: "apply",
-            object: &owner.id,
-            part: ObjectPart::Main,
-            live: Some(&live),
-            lock: read["metadata"]["resourceVersion"].as_str(),
-            known: owner.known.as_deref(),
-        };
-        let answer = self.send_apply(&owner.kind, &desired.body, &write).await?;
-        self.state().last_answer = Some(answer.body);
-        Ok(())
-    }
-
-    async fn apply_as<K>(
-        &self,
-        desired: &K,
-        known: Option<&dyn LiveObjects>,
-        role: Role,
-        locked: bool,
-    ) -> Result<ApplyResult<K>>
+    async fn apply_as<K>(&self, desired: &K, known: Option<&dyn LiveObjects>, role: Role) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -170,7 +118,6 @@ impl Pass {
             desired,
             role,
             controlled,
-            locked,
             known,
         };
         let live = self.read_live(&wanted.kind, &wanted.object, known).await?;
@@ -207,15 +154,12 @@ impl Pass {
             };
             self.require_owner(object, again).await?;
         }
-        let seen = live.as_ref();
-        let seen = seen.and_then(|live| live["metadata"]["resourceVersion"].as_str());
-        let lock = desired.version.as_deref().or(seen).filter(|_| wanted.locked);
         let write = WriteRequest {
             verb: "apply",
             object,
             part: ObjectPart::Main,
             live: live.as_ref(),
-            lock: lock.or(live.is_none().then_some(IMPOSSIBLE_VERSION)),
+            lock: live.is_none().then_some(IMPOSSIBLE_VERSION),
             known: wanted.known,
         };
         let answer = self.send_apply(&wanted.kind, &desired.body, &write).await;
@@ -317,11 +261,10 @@ impl Pass {
         live: &Value,
     ) -> bool {
         let inner = &self.writer.0;
-        inner.suppress
-            && (is_converged(desired, live, &inner.manager, subresource)
-                || inner
-                    .memory
-                    .is_current(object, subresource, &inner.manager, desired, live))
+        is_converged(desired, live, &inner.manager, subresource)
+            || inner
+                .memory
+                .is_current(object, subresource, &inner.manager, desired, live)
     }
 
     /// Records the result of a write, if nothing else will show that it need not be repeated.
@@ -350,7 +293,7 @@ impl ApplyRequest<'_> {
 }
 
 /// The body of an apply: bound to the UID that was read, so that it cannot recreate a deleted
-/// object, and to a version if the write is locked.
+/// object, and to a version that no object has if it must create the object.
 fn pin_to_live(desired: &Value, write: &WriteRequest<'_>) -> Value {
     let mut body = desired.clone();
     let uid = write.live.and_then(|live| live["metadata"]["uid"].as_str());
@@ -405,8 +348,6 @@ pub(crate) struct OwnerRef<'a> {
 pub(crate) struct DesiredObject {
     pub(crate) key: ObjectKey,
     pub(crate) body: Value,
-    /// The version it was read at, if it was made from an object that had been read.
-    pub(crate) version: Option<String>,
 }
 
 impl DesiredObject {
@@ -426,11 +367,9 @@ impl DesiredObject {
             .or_insert_with(|| json!({}))
             .as_object_mut()
             .ok_or_else(|| invalid_error(kind, "has invalid metadata"))?;
-        let version = meta.get("resourceVersion").and_then(Value::as_str);
-        let version = version.map(str::to_owned);
         SERVER_FIELDS.iter().for_each(|field| drop(meta.remove(*field)));
         let key = take_key(meta, kind, beside)?;
-        Ok(Self { key, body, version })
+        Ok(Self { key, body })
     }
 
     /// Makes `owner` the controller, if the API allows a reference: within a namespace,

@@ -2,13 +2,12 @@
 //!
 //! Nothing here retries or waits: the gate in the client enforces the deadline.
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, Request, StatusCode};
+use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::Status;
 use serde_json::Value;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 
 use crate::cache::WriteReceipt;
 use crate::error::{Error, ErrorClass, Result, classify_status, status_message};
@@ -210,7 +209,6 @@ pub(super) struct ApiResponse {
     pub(super) code: StatusCode,
     /// The object, or a `Status`.
     pub(super) body: Value,
-    until: Option<Instant>,
 }
 
 impl ApiResponse {
@@ -231,7 +229,6 @@ impl ApiResponse {
         Ok(Self {
             code: head.status,
             body,
-            until: retry_after(&head.headers),
         })
     }
 
@@ -261,16 +258,8 @@ impl ApiResponse {
         let class = classify_status(&status);
         let words = status_message(&status, &*object.kind == "Secret");
         let what = format!("{verb} of {object}: {words}");
-        match self.until.filter(|_| class == ErrorClass::Throttled) {
-            Some(until) => Error::throttled(what, until),
-            None => Error::new(class, what),
-        }
+        Error::new(class, what)
     }
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Instant> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Instant::now().checked_add(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -319,7 +308,6 @@ mod tests {
         ApiResponse {
             code: StatusCode::from_u16(code).expect("a code"),
             body,
-            until: None,
         }
     }
 

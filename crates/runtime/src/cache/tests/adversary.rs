@@ -211,7 +211,7 @@ impl Model {
         if !self.answers.is_empty() {
             self.answer(false);
         }
-        let base = self.cache.version(&key());
+        let base = self.cache.get(&key()).map(|object| object.meta().version());
         let writing = self.cache.begin_write(&key());
         let stored = self.stored.as_ref().map(|stored| stored.meta().version());
         if locked && base != stored {

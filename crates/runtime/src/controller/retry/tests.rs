@@ -1,9 +1,8 @@
 //! Properties of the backoff, with random events.
 
-use super::*;
 use proptest::prelude::*;
 
-use crate::controller::retry::*;
+use super::*;
 use crate::queue::{FairQueue, Lane, NextRun, QueueConfig, RunReason, WaitPolicy};
 
 const CLASS: ErrorClass = ErrorClass::Unavailable;
@@ -17,7 +16,7 @@ fn backoff(curve: BackoffPolicy) -> Backoff {
 }
 
 fn jitter() -> impl Strategy<Value = Jitter> {
-    prop_oneof![Just(Jitter::None), Just(Jitter::Full), Just(Jitter::Equal)]
+    prop_oneof![Just(Jitter::None), Just(Jitter::Full)]
 }
 
 prop_compose! {
@@ -194,7 +193,7 @@ fn failed(class: ErrorClass) -> RunResult {
 fn due(sequel: &RetryDecision) -> Duration {
     match sequel.next {
         NextRun::Scheduled { due, .. } => due,
-        NextRun::Idle | NextRun::Keep => panic!("{sequel:?} has no time"),
+        NextRun::Idle => panic!("{sequel:?} has no time"),
     }
 }
 

@@ -1,15 +1,14 @@
 //! Responses are parsed in one pass, and objects that do not fit are named.
 
-use super::*;
-use futures::stream;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 
-use crate::informer::wire::*;
+use super::*;
 use crate::view::{MetaRef, ViewMeta};
 
 /// Records whether it was parsed straight from the text: only there can a string be borrowed.

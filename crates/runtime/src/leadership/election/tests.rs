@@ -2,6 +2,7 @@
 //! and monotonic clocks that drift apart.
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -456,4 +457,36 @@ fn repeated_old_reads_are_accepted_after_a_full_duration() {
     }
     assert!(!claims(&mut election, at(120)), "another replica may still lead");
     assert!(claims(&mut election, at(121)));
+}
+
+#[test]
+fn a_record_of_client_go_is_read_and_written_back_unchanged() {
+    let theirs = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "demo", "namespace": "default", "labels": { "kept": "yes" } },
+        "spec": {
+            "acquireTime": "2026-01-01T00:00:00.000001Z",
+            "holderIdentity": "host_6a9c",
+            "leaseDurationSeconds": 15,
+            "leaseTransitions": 3,
+            "renewTime": "2026-01-01T00:00:02.500000Z",
+            "strategy": "OldestEmulationVersion",
+        },
+    });
+    let mut lease: Lease = serde_json::from_value(theirs.clone()).expect("a Lease");
+    let record = LeaderElectionRecord::from_lease(&lease);
+    assert_eq!(record.holder.as_deref(), Some("host_6a9c"));
+    assert_eq!(record.duration, Duration::from_secs(15));
+    record.write_to(&mut lease);
+    assert_eq!(serde_json::to_value(&lease).expect("JSON"), theirs);
+}
+
+#[test]
+fn a_released_lease_has_no_holder() {
+    let released = json!({
+        "metadata": { "name": "demo" },
+        "spec": { "holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3 },
+    });
+    let lease: Lease = serde_json::from_value(released).expect("a Lease");
+    assert_eq!(LeaderElectionRecord::from_lease(&lease).holder, None);
 }
