@@ -7,7 +7,7 @@ mod health;
 mod state;
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::{fmt, io};
 
 use axum::extract::{Path, State as Shared};
@@ -16,6 +16,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -188,7 +189,7 @@ impl AdminRegistry {
     /// Adds an engine.
     pub fn register(&self, entry: EngineEntry) -> EngineRegistration {
         let entry = Arc::new(entry);
-        self.lock().push(entry.clone());
+        self.0.entries.lock().push(entry.clone());
         self.notify_changed();
         EngineRegistration {
             board: self.clone(),
@@ -263,12 +264,7 @@ impl AdminRegistry {
     }
 
     fn entries(&self) -> Vec<Arc<EngineEntry>> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<EngineEntry>>> {
-        let entries = self.0.entries.lock();
-        entries.unwrap_or_else(PoisonError::into_inner)
+        self.0.entries.lock().clone()
     }
 }
 
@@ -290,7 +286,7 @@ impl Drop for EngineRegistration {
     fn drop(&mut self) {
         let entry = &self.entry;
         let stays = |other: &Arc<EngineEntry>| !Arc::ptr_eq(other, entry);
-        self.board.lock().retain(stays);
+        self.board.0.entries.lock().retain(stays);
         self.board.notify_changed();
     }
 }

@@ -11,9 +11,10 @@ mod store;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -69,14 +70,14 @@ impl<T: View> Cache<T> {
     /// Also `None` for an object that does not fit the view: see [`Self::unreadable`].
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.read().get(key, Instant::now())
+        self.0.state.read().get(key, Instant::now())
     }
 
     /// Every object, in the order of their keys.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<T>> {
         let now = Instant::now();
-        let state = self.read();
+        let state = self.0.state.read();
         let watched = state.store.objects();
         let mut keys: Vec<&ObjectKey> = watched.iter().map(|(key, _)| key).collect();
         let before = keys.len();
@@ -90,7 +91,7 @@ impl<T: View> Cache<T> {
     /// The objects that `index` has under `value`, in the order of their keys.
     #[must_use]
     pub fn by_index(&self, index: &str, value: &str) -> Vec<Arc<T>> {
-        self.read().find(index, value, Instant::now())
+        self.0.state.read().find(index, value, Instant::now())
     }
 
     /// The objects that have this UID as an owner, in the order of their keys.
@@ -103,14 +104,14 @@ impl<T: View> Cache<T> {
     /// state is out of date and is not shown.
     #[must_use]
     pub fn unreadable(&self, key: &ObjectKey) -> Option<String> {
-        let state = self.read();
+        let state = self.0.state.read();
         state.store.unreadable(key).map(str::to_owned)
     }
 
     /// The number of objects that the watch shows.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.read().store.objects().len()
+        self.0.state.read().store.objects().len()
     }
 
     /// Whether the watch shows no object.
@@ -144,7 +145,7 @@ impl<T: View> Cache<T> {
     /// Applies the response to a read, for objects where the watch lags behind.
     pub fn record_read(&self, response: &Value) {
         if let Ok(object) = nulls::read::<T>(response) {
-            self.write().record_read(Arc::new(object), Instant::now());
+            self.0.state.write().record_read(Arc::new(object), Instant::now());
         }
     }
 
@@ -156,13 +157,13 @@ impl<T: View> Cache<T> {
         };
         // An object that only one manager has ever written was created by this process.
         made.locked |= made.base.is_none() && has_one_manager(response);
-        let mut state = self.write();
+        let mut state = self.0.state.write();
         state.record_write(Arc::new(object), made, Instant::now());
     }
 
     /// The server has carried out a deletion of the object with this UID.
     pub fn record_delete(&self, key: &ObjectKey, uid: &str) {
-        self.write().record_delete(key, uid);
+        self.0.state.write().record_delete(key, uid);
     }
 
     /// Sets the check whether two watched states differ in anything that a field manager did not write.
@@ -176,14 +177,14 @@ impl<T: View> Cache<T> {
 /// For the watch.
 impl<T: View> Cache<T> {
     pub(crate) fn index(&self, name: &str, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) {
-        self.write().index(name, Arc::new(values));
+        self.0.state.write().index(name, Arc::new(values));
     }
 
     /// Applies an update of the watch, and returns the resulting events.
     pub(crate) fn apply_update(&self, news: WatchUpdate<T>) -> Vec<CacheEvent<T>> {
         let now = Instant::now();
         let (told, version) = {
-            let mut state = self.write();
+            let mut state = self.0.state.write();
             (state.apply_update(news, now), state.store.version().cloned())
         };
         self.refresh(|freshness| {
@@ -196,7 +197,7 @@ impl<T: View> Cache<T> {
 
     /// The events that waited for the response of a write and can now be delivered.
     pub(crate) fn take_held_events(&self) -> Vec<CacheEvent<T>> {
-        let told = self.write().take_held_events();
+        let told = self.0.state.write().take_held_events();
         self.to_events(told)
     }
 
@@ -218,14 +219,6 @@ impl<T: View> Cache<T> {
         let foreign = self.0.foreign.get();
         let told = told.into_iter();
         told.map(|told| told.into_event(foreign)).collect()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, CacheState<T>> {
-        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, CacheState<T>> {
-        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -287,7 +280,7 @@ pub struct PendingWrite<T: View> {
 
 impl<T: View> PendingWrite<T> {
     pub(super) fn begin(cache: &Cache<T>, key: &ObjectKey) -> Self {
-        cache.write().begin_write(key);
+        cache.0.state.write().begin_write(key);
         Self {
             cache: cache.clone(),
             key: key.clone(),
@@ -307,7 +300,7 @@ impl<T: View> PendingWrite<T> {
 
 impl<T: View> Drop for PendingWrite<T> {
     fn drop(&mut self) {
-        if self.cache.write().end_write(&self.key) {
+        if self.cache.0.state.write().end_write(&self.key) {
             self.cache.0.write_answered.notify_one();
         }
     }

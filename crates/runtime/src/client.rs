@@ -11,7 +11,7 @@ mod request;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, Response, StatusCode};
 use kube::client::Body;
 use kube::{Client, Config};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tower::{BoxError, Service};
 use tracing::{Instrument, Span, field};
@@ -170,7 +171,7 @@ impl Inner {
         if !call.is_watch() && !call.is_list() {
             return Ok(());
         }
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut closed = self.closed.lock();
         let now = Instant::now();
         closed.retain(|_, until| *until > now);
         match closed.get(&call.collection) {
@@ -257,7 +258,7 @@ impl Inner {
     /// Rejects reads of this collection for as long as the server requested.
     fn close_collection(&self, call: &ApiRequest, hints: &HeaderMap) -> Instant {
         let until = Instant::now() + retry_delay(hints);
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut closed = self.closed.lock();
         let held = closed.entry(call.collection.clone()).or_insert(until);
         *held = until.max(*held);
         *held

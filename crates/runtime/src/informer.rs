@@ -10,13 +10,14 @@ mod wire;
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::ClusterResourceScope;
 use kube::Resource;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, timeout_at};
 
@@ -102,7 +103,7 @@ impl InformerSet {
     #[must_use]
     pub fn optional_informer<T: View>(&self, scope: Scope) -> Informer<T> {
         let scope = scope.for_kind::<T::Kind>();
-        let mut watches = self.lock();
+        let mut watches = self.0.informers.lock();
         let same = watches
             .iter()
             .filter(|watch| *watch.scope() == scope)
@@ -118,7 +119,7 @@ impl InformerSet {
     /// Starts every watch that has not been started. They end when the returned handles are dropped.
     #[must_use]
     pub fn start(&self, tasks: &Tasks) -> Vec<TaskHandle<()>> {
-        let watches = self.lock().clone();
+        let watches = self.0.informers.lock().clone();
         let begin = |watch: Arc<dyn AnyInformer>| {
             let name = watch.name();
             Some(tasks.spawn_forever(&name, watch.start(&self.0)?))
@@ -131,7 +132,7 @@ impl InformerSet {
     /// # Errors
     /// One was not complete by `deadline`; the error contains its name and the reason.
     pub async fn wait_until_synced(&self, deadline: Instant) -> Result<()> {
-        let watches = self.lock().clone();
+        let watches = self.0.informers.lock().clone();
         for watch in watches.iter().filter(|watch| watch.state().required) {
             wait_until_informer_synced(&**watch, deadline).await?;
         }
@@ -141,12 +142,7 @@ impl InformerSet {
     /// The state of every watch, in the order they were requested.
     #[must_use]
     pub fn states(&self) -> Vec<InformerStatus> {
-        self.lock().iter().map(|watch| watch.state()).collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<dyn AnyInformer>>> {
-        let watches = self.0.informers.lock();
-        watches.unwrap_or_else(PoisonError::into_inner)
+        self.0.informers.lock().iter().map(|watch| watch.state()).collect()
     }
 }
 
@@ -207,8 +203,7 @@ impl<T: View> Informer<T> {
     /// after the cache shows it. Earlier events are not repeated: call it before
     /// [`crate::informer::InformerSet::start`].
     pub fn listen(&self, listener: impl Fn(&CacheEvent<T>) + Send + Sync + 'static) {
-        let listeners = self.0.listeners.write();
-        let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.0.listeners.write();
         Arc::make_mut(&mut listeners).push(Arc::new(listener));
     }
 
@@ -298,8 +293,7 @@ impl<T: View> InformerCore<T> {
                 error,
             });
         }
-        let listeners = self.listeners.read();
-        let listeners = listeners.unwrap_or_else(PoisonError::into_inner).clone();
+        let listeners = self.listeners.read().clone();
         for listener in listeners.iter() {
             // A caller's closure: a panic in it must not end the watch that all controllers share.
             if catch_unwind(AssertUnwindSafe(|| listener(event))).is_err() {
@@ -329,7 +323,7 @@ impl<T: View> AnyInformer for InformerCore<T> {
             objects: self.cache.len(),
             required: self.required.load(Ordering::Relaxed),
             freshness: self.cache.freshness(),
-            trouble: trouble.unwrap_or_else(PoisonError::into_inner).clone(),
+            trouble: trouble.clone(),
         }
     }
 

@@ -6,10 +6,11 @@
 mod object;
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 
@@ -93,7 +94,7 @@ impl Journal {
     }
 
     fn with_objects<T>(&self, act: impl FnOnce(&mut LruMap<ObjectRef, ObjectJournal>) -> T) -> T {
-        act(&mut self.0.objects.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.objects.lock())
     }
 }
 

@@ -10,11 +10,12 @@ mod election;
 pub mod fence;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -128,7 +129,7 @@ impl LeaderElector {
 
 impl Shared {
     fn with_status<T>(&self, act: impl FnOnce(&mut LeaseStatus) -> T) -> T {
-        act(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.status.lock())
     }
 }
 

@@ -4,10 +4,11 @@
 //! short and synchronous; no lock is held across an await.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -93,14 +94,14 @@ impl WorkQueue {
     /// The object of `key` was edited. The edit may have fixed it, so it runs regardless of earlier
     /// failures.
     pub(crate) fn push_edit(&self, key: &ObjectKey, reason: RunReason) {
-        self.lock().queue.reset_event_allowance(key);
+        self.state.lock().queue.reset_event_allowance(key);
         self.push(key, Lane::Edit, reason);
     }
 
     /// An input of `key` changed.
     pub(crate) fn push(&self, key: &ObjectKey, lane: Lane, reason: RunReason) {
         let (now, wall) = (self.now(), self.log.clock.now());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let first = state.queue.push(key, lane, reason, now);
         state.triggers.truncate(MAX_TRIGGERS - 1);
         state.triggers.push_front(TriggerRecord {
@@ -123,7 +124,7 @@ impl WorkQueue {
     pub(crate) fn remove(&self, key: &ObjectKey) {
         {
             let now = self.now();
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.queue.remove(key);
             state.conflict_waits.remove(key);
             self.drop_retry_state(&mut state, key, now);
@@ -136,13 +137,13 @@ impl WorkQueue {
 
     /// Whether any key waits after a conflict. Called for every event, so it must be cheap.
     pub(crate) fn has_conflicts(&self) -> bool {
-        !self.lock().conflict_waits.is_empty()
+        !self.state.lock().conflict_waits.is_empty()
     }
 
     /// A cache shows `object` at `version`: ends the waits of keys that lost on it, and returns them.
     pub(crate) fn observed_version(&self, object: &ObjectRef, version: &ResourceVersion) -> Vec<ObjectKey> {
         let now = self.now();
-        let settled = self.lock().conflict_waits.observed_version(object, version, now);
+        let settled = self.state.lock().conflict_waits.observed_version(object, version, now);
         self.wake.notify_one();
         settled
     }
@@ -150,7 +151,7 @@ impl WorkQueue {
     /// The next key that can run now.
     pub(crate) fn pop_key(&self) -> Option<WorkItem> {
         let now = self.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.release_conflict_waits(now);
         let dispatch = state.queue.pop(now)?;
         let contest = state.conflict_waits.remove(&dispatch.key);
@@ -171,7 +172,7 @@ impl WorkQueue {
     /// A run ended.
     pub(crate) fn complete(&self, work: &WorkItem, outcome: &RunResult, facts: RunStats) {
         let key = &work.dispatch.key;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let run = state.running.remove(key);
         let ticket = work.dispatch.ticket;
         if run.is_none_or(|run| run.object_deleted) || matches!(outcome, RunResult::Gone) {
@@ -209,7 +210,7 @@ impl WorkQueue {
     /// A run ended with an uncaught panic: the key runs again later.
     pub(crate) fn fail_panicked(&self, ticket: RunTicket, key: &ObjectKey) {
         let now = self.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.running.remove(key);
         let next = NextRun::Scheduled {
             due: now + self.options.bound(),
@@ -231,7 +232,7 @@ impl WorkQueue {
     /// Waits until there may be a key to take.
     pub(crate) async fn wait_for_work(&self) {
         let due = {
-            let state = self.lock();
+            let state = self.state.lock();
             let moments = [state.conflict_waits.next_end(), state.queue.next_due(self.now())];
             moments.into_iter().flatten().min()
         };
@@ -253,14 +254,14 @@ impl WorkQueue {
 
     /// Whether one more failure quarantines `key`.
     pub(crate) fn should_quarantine(&self, key: &ObjectKey, class: ErrorClass) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let history = state.retry_state(key, &self.options);
         history.should_quarantine(class, &self.options)
     }
 
     /// How many times in a row `key` has failed with `class`.
     pub(crate) fn consecutive_failures(&self, key: &ObjectKey, class: ErrorClass) -> u32 {
-        let state = self.lock();
+        let state = self.state.lock();
         let history = state.retry_states.get(key);
         history.map_or(0, |history| history.consecutive_failures(class))
     }
@@ -268,13 +269,13 @@ impl WorkQueue {
     /// Reads the queue, for metrics and the state page.
     pub(crate) fn with_queue<T>(&self, look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T) -> T {
         let now = self.now();
-        look(&self.lock().queue, now)
+        look(&self.state.lock().queue, now)
     }
 
     /// The runs in progress.
     pub(crate) fn running(&self) -> Vec<admin::RunState> {
         let bound = self.options.bound().as_secs_f64();
-        let state = self.lock();
+        let state = self.state.lock();
         let show = |(key, run): (&ObjectKey, &Run)| admin::RunState {
             key: key.to_string(),
             lane: run.lane.as_str().into(),
@@ -288,7 +289,7 @@ impl WorkQueue {
 
     /// The keys in quarantine.
     pub(crate) fn quarantined(&self) -> Vec<String> {
-        let (now, state) = (self.now(), self.lock());
+        let (now, state) = (self.now(), self.state.lock());
         let inside = state
             .retry_states
             .iter()
@@ -298,7 +299,7 @@ impl WorkQueue {
 
     /// The last triggers, newest first.
     pub(crate) fn triggers(&self) -> Vec<TriggerRecord> {
-        self.lock().triggers.iter().cloned().collect()
+        self.state.lock().triggers.iter().cloned().collect()
     }
 
     /// Counts a conflict that has ended, with its winner as far as the `newest` state shows it.
@@ -330,10 +331,6 @@ impl WorkQueue {
             kind: self.log.kind.clone(),
             key: key.clone(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

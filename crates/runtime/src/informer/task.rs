@@ -5,12 +5,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
 use http_body_util::BodyExt;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cache::{Cache, CacheEvent, DecodedObject, WatchUpdate};
@@ -196,12 +197,12 @@ impl<T: View> ReflectorTask<T> {
     }
 
     fn has_trouble(&self, why: &str) -> bool {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let trouble = self.trouble.lock();
         trouble.as_deref() == Some(why)
     }
 
     fn set_trouble(&self, trouble: Option<String>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *self.trouble.lock() = trouble;
     }
 
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Body>, WatchFailure> {

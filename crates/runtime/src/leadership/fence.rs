@@ -7,8 +7,9 @@
 //! A paused process is covered. A suspended machine is not if its monotonic clock stops with it, as on
 //! Linux. In that case only the server's own check of versions protects.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -114,12 +115,11 @@ impl Fence {
     }
 
     fn state(&self) -> State {
-        *self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.state.lock()
     }
 
     fn update(&self, change: impl FnOnce(&mut State)) {
-        let state = self.0.state.lock();
-        change(&mut state.unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.state.lock());
     }
 }
 

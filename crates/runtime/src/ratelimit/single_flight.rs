@@ -9,11 +9,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
@@ -162,7 +163,7 @@ where
     }
 
     fn reads<T>(&self, act: impl FnOnce(&mut Reads<K, V>) -> T) -> T {
-        act(&mut self.0.reads.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.reads.lock())
     }
 }
 

@@ -4,10 +4,10 @@
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kube::Resource;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -246,7 +246,7 @@ struct ChildHistory {
 impl Children {
     /// A pass over the owner `key` begins, in a term of leadership. `new`: it is the first pass ever.
     pub(super) fn begin_pass(&self, key: &ObjectKey, uid: &str, term: u64, new: bool) {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let known = |past: &ChildHistory| past.uid == uid && past.term == term;
         if all.get(key).is_some_and(known) {
             return;
@@ -265,25 +265,21 @@ impl Children {
 
     /// The owner has this child.
     pub(super) fn record(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) {
-        if let Some(past) = self.lock().get_mut(key).filter(|past| past.uid == uid) {
+        if let Some(past) = self.0.lock().get_mut(key).filter(|past| past.uid == uid) {
             past.digests.insert(digest(child));
         }
     }
 
     /// Whether the owner has had this child, or may have had.
     pub(super) fn may_have_existed(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) -> bool {
-        let all = self.lock();
+        let all = self.0.lock();
         let past = all.get(key).filter(|past| past.uid == uid);
         past.is_none_or(|past| !past.complete || past.digests.contains(&digest(child)))
     }
 
     /// The owner was deleted.
     pub(super) fn remove(&self, key: &ObjectKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, ChildHistory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(key);
     }
 }
 

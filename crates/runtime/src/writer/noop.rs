@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::key::ObjectRef;
@@ -198,7 +198,7 @@ impl AppliedMemo {
         live: &Value,
     ) -> bool {
         let place = (object.clone(), subresource);
-        let last = self.lock().get(&place).copied();
+        let last = self.0.lock().get(&place).copied();
         last.is_some_and(|last| last == LastWrite::new(desired, live, manager, subresource))
     }
 
@@ -218,11 +218,11 @@ impl AppliedMemo {
         let unchanged = before.is_some_and(|before| version(before) == version(result));
         let place = (object.clone(), subresource);
         if !unchanged && drops_empty_fields(desired, result) {
-            self.lock().remove(&place);
+            self.0.lock().remove(&place);
             return;
         }
         let last = LastWrite::new(desired, result, manager, subresource);
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         kept.insert(place, last);
         while kept.len() > MAX_ENTRIES {
             kept.pop_first();
@@ -231,14 +231,10 @@ impl AppliedMemo {
 
     /// Drops a deleted object.
     pub(crate) fn remove(&self, object: &ObjectRef) {
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         for subresource in [None, Some("status")] {
             kept.remove(&(object.clone(), subresource));
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<MemoKey, LastWrite>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::StatusCode;
 use kube::Resource;
 use kube::api::{Patch, PatchParams};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -200,7 +201,7 @@ impl Pass {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, PassState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
