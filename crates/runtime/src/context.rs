@@ -20,9 +20,9 @@ use crate::view::View;
 use crate::writer::{ApplyResult, LiveObjects, MetadataPatch, Pass};
 
 /// The context of one pass over one object. Clones belong to the same pass.
-pub struct Context<K>(Arc<Inner<K>>);
+pub struct Context<K>(Arc<ContextParts<K>>);
 
-pub(crate) struct Inner<K> {
+pub(crate) struct ContextParts<K> {
     pub(crate) object: Arc<K>,
     pub(crate) caches: ControllerCaches,
     pub(crate) pass: Pass,
@@ -41,7 +41,7 @@ impl<K> Clone for Context<K> {
 }
 
 impl<K: Kind> Context<K> {
-    pub(crate) fn new(inner: Inner<K>) -> Self {
+    pub(crate) fn new(inner: ContextParts<K>) -> Self {
         Self(Arc::new(inner))
     }
 

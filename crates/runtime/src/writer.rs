@@ -48,7 +48,7 @@ struct Inner {
     telemetry: Telemetry,
     clock: Clock,
     memory: noop::AppliedMemo,
-    children: metadata::Children,
+    children: metadata::KnownChildren,
 }
 
 impl Writer {
@@ -62,7 +62,7 @@ impl Writer {
             telemetry,
             clock,
             memory: noop::AppliedMemo::default(),
-            children: metadata::Children::default(),
+            children: metadata::KnownChildren::default(),
         }))
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::tasks::TaskHandle;
 use aplomb::informer::ReflectorTiming;
+use aplomb::tasks::TaskHandle;
 use aplomb::{CacheEvent, InformerSet, Scope, Tasks, Telemetry, View};
 use tokio::sync::watch;
 use tokio::time::Instant;

@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::action::Action;
 use crate::cache::Cache;
 use crate::call_context::CallContext;
-use crate::context::{Context, Inner};
+use crate::context::{Context, ContextParts};
 use crate::controller::caches::ControllerCaches;
 use crate::controller::retry::{RunResult, RunStats};
 use crate::controller::workqueue::{WorkItem, WorkQueue};
@@ -168,7 +168,7 @@ impl<K: Kind> Reconciler<K> {
 
     fn context(&self, object: &Arc<K>, work: &WorkItem, deadline: Instant) -> Result<Context<K>> {
         let owner = self.owner(object)?;
-        Ok(Context::new(Inner {
+        Ok(Context::new(ContextParts {
             object: object.clone(),
             caches: self.caches.clone(),
             pass: self.writer.pass(owner, self.journal.clone()),

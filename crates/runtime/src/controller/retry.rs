@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use crate::controller::conflict::ConflictWait;
 use crate::error::{Error, ErrorClass};
 use crate::key::ObjectKey;
 use crate::queue::{Lane, NextRun, RunCause, RunReason, WaitPolicy};
+use crate::support::seed_of;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -65,15 +64,14 @@ impl RetryState {
     /// The state of a key that has not run yet. Jitter and phase are derived from its name, so that they are
     /// the same after a restart and differ between keys.
     pub(crate) fn new(key: &ObjectKey, curves: Arc<BackoffPolicies>) -> Self {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
+        let seed = seed_of(key);
         Self {
             backoff: Backoff::new(curves),
             conflicts: 0,
             faults: 0,
             quarantined_until: Duration::ZERO,
-            phase: hasher.finish(),
-            rng: fastrand::Rng::with_seed(hasher.finish()),
+            phase: seed,
+            rng: fastrand::Rng::with_seed(seed),
         }
     }
 

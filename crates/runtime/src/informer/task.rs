@@ -3,7 +3,6 @@
 //! Every await is bounded, or ends when the server is silent for too long. The next step after a loss is
 //! decided in `course`.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use crate::informer::wire::{LineReader, WatchLine, WireObject};
 use crate::informer::{ReflectorTiming, Scope, wire};
 use crate::key::ResourceVersion;
 use crate::ratelimit::api;
+use crate::support::seed_of;
 use crate::telemetry::{Telemetry, WatchListed, WatchLost};
 use crate::view::View;
 
@@ -248,9 +248,7 @@ impl<T: View> ReflectorTask<T> {
 
     /// A seed from kind and scope: watches spread out, and a run can still be replayed.
     fn seed(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (&self.kind, &self.scope).hash(&mut hasher);
-        hasher.finish()
+        seed_of(&(&self.kind, &self.scope))
     }
 }
 

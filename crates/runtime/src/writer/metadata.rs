@@ -1,9 +1,7 @@
 //! Writes that are not applies: labels and annotations of an object of others, objects that must not exist
 //! yet, and deletions of children.
 
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
 
 use kube::Resource;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
@@ -16,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::key::{ObjectKey, ObjectRef};
 use crate::managed_fields::{ObjectPart, has_fields};
 use crate::nulls;
+use crate::support::seed_of;
 use crate::writer::apply::DesiredObject;
 use crate::writer::pass::Pass;
 use crate::writer::send::WriteRequest;
@@ -230,7 +229,7 @@ const MAX_OWNERS: usize = 262_144;
 
 /// The children of every owner that this process has run a pass for.
 #[derive(Debug, Default)]
-pub(super) struct Children(Mutex<BTreeMap<ObjectKey, ChildHistory>>);
+pub(super) struct KnownChildren(Mutex<BTreeMap<ObjectKey, ChildHistory>>);
 
 #[derive(Debug)]
 struct ChildHistory {
@@ -243,7 +242,7 @@ struct ChildHistory {
     digests: BTreeSet<u64>,
 }
 
-impl Children {
+impl KnownChildren {
     /// A pass over the owner `key` begins, in a term of leadership. `new`: it is the first pass ever.
     pub(super) fn begin_pass(&self, key: &ObjectKey, uid: &str, term: u64, new: bool) {
         let mut all = self.0.lock();
@@ -266,7 +265,7 @@ impl Children {
     /// The owner has this child.
     pub(super) fn record(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) {
         if let Some(past) = self.0.lock().get_mut(key).filter(|past| past.uid == uid) {
-            past.digests.insert(digest(child));
+            past.digests.insert(seed_of(child));
         }
     }
 
@@ -274,19 +273,13 @@ impl Children {
     pub(super) fn may_have_existed(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) -> bool {
         let all = self.0.lock();
         let past = all.get(key).filter(|past| past.uid == uid);
-        past.is_none_or(|past| !past.complete || past.digests.contains(&digest(child)))
+        past.is_none_or(|past| !past.complete || past.digests.contains(&seed_of(child)))
     }
 
     /// The owner was deleted.
     pub(super) fn remove(&self, key: &ObjectKey) {
         self.0.lock().remove(key);
     }
-}
-
-fn digest(child: &ObjectRef) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&child.kind, &child.key).hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]
@@ -306,7 +299,7 @@ mod tests {
 
     #[test]
     fn new_owner_has_had_only_recorded_children() {
-        let children = Children::default();
+        let children = KnownChildren::default();
         children.begin_pass(&key(), "u1", 1, true);
         assert!(!children.may_have_existed(&key(), "u1", &child("x")));
         children.record(&key(), "u1", &child("x"));
@@ -317,7 +310,7 @@ mod tests {
 
     #[test]
     fn an_owner_from_before_the_start_may_have_had_any() {
-        let children = Children::default();
+        let children = KnownChildren::default();
         assert!(children.may_have_existed(&key(), "u1", &child("x")), "not known");
         children.begin_pass(&key(), "u1", 1, false);
         assert!(children.may_have_existed(&key(), "u1", &child("x")));
@@ -325,7 +318,7 @@ mod tests {
 
     #[test]
     fn in_another_term_an_owner_may_have_had_any() {
-        let children = Children::default();
+        let children = KnownChildren::default();
         children.begin_pass(&key(), "u1", 1, true);
         assert!(!children.may_have_existed(&key(), "u1", &child("x")));
         children.begin_pass(&key(), "u1", 2, false);
@@ -334,7 +327,7 @@ mod tests {
 
     #[test]
     fn an_owner_that_took_the_name_of_another_is_new() {
-        let children = Children::default();
+        let children = KnownChildren::default();
         children.begin_pass(&key(), "u1", 1, true);
         children.record(&key(), "u1", &child("x"));
         children.begin_pass(&key(), "u2", 1, true);

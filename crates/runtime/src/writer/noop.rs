@@ -5,14 +5,13 @@
 //! request that the server itself makes a no-op.
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::key::ObjectRef;
 use crate::managed_fields::{FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields};
+use crate::support::seed_of;
 
 /// Whether `manager` owns exactly the fields of `desired`, each with the same value in `live`.
 pub(crate) fn is_converged(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> bool {
@@ -287,11 +286,9 @@ fn has_empty_fields(value: &Value) -> bool {
     }
 }
 
-/// A digest that is the same in every run, because `Value` has sorted maps.
+/// The same in every run, because `Value` has sorted maps.
 fn digest(value: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.to_string().hash(&mut hasher);
-    hasher.finish()
+    seed_of(&value.to_string())
 }
 
 #[cfg(test)]

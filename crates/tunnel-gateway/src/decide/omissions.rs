@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb::{View, version::ResourceVersion};
+use aplomb::{View, key::ResourceVersion};
 use aplomb_api::tunnel::{AppliedVersions, QuarantinedRoute};
 
 use super::admission::GatewayOwner;
