@@ -1,10 +1,8 @@
-//! The kinds of the Gateway API that tunnels use, generated from its published definitions (standard
-//! channel, in `gateway-api/` with their license) by `make gateway-api`. Do not edit the modules below
-//! by hand.
+//! The kinds of the Gateway API that tunnels use, generated from its published definitions (standard channel, in
+//! `gateway-api/` with their license) by `make gateway-api`. Do not edit the modules below by hand.
 #![allow(
     missing_debug_implementations,
     clippy::all,
-    unreachable_pub,
     reason = "generated code is not held to the style of this workspace"
 )]
 

@@ -1,6 +1,5 @@
-//! Building blocks of all schemas: strings and lists with bounds, and rules whose messages state what to
-//! write instead. An API server rejects rules whose cost has no bound, so every string and list has
-//! one.
+//! Building blocks of all schemas: strings and lists with bounds, and rules whose messages state what to write instead.
+//! An API server rejects rules whose cost has no bound, so every string and list has one.
 
 use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
@@ -14,14 +13,11 @@ pub(crate) const NAME: CelRule = (
     "not a name: write lower case letters, digits, '-' and '.', like web-1",
 );
 
-/// The host of a URL. It is cut out as text, because a parser may turn 127.1 into an address before the
-/// rule checks it.
+/// The host of a URL. It is cut out as text, because a parser may turn 127.1 into an address before the rule checks it.
 pub(crate) const URL_HOST: CelRule = (
-    "[self.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, host == '' || \
-     isIP(host) || \
+    "[self.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, host == '' || isIP(host) || \
      host.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])*[a-z]([-a-z0-9]{0,61}[a-z0-9])?$'))",
-    "the host must be an IP address or a domain name in lower case, like 192.0.2.7 or \
-     app.example.com",
+    "the host must be an IP address or a domain name in lower case, like 192.0.2.7 or app.example.com",
 );
 
 /// A string with validation rules.

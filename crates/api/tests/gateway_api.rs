@@ -7,8 +7,7 @@ use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
 fn sha256(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    aplomb_api::hex(&Sha256::digest(text.as_bytes()))
 }
 
 #[test]

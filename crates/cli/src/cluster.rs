@@ -8,15 +8,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use http::{HeaderName, HeaderValue};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use serde_json::Value;
 
 use crate::args::ClusterArgs;
 
-/// Time limit for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for reading commands.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A cluster to read from.
 #[derive(Clone)]
 pub(crate) struct ClusterClient {
     pub(crate) client: Client,
@@ -49,6 +47,23 @@ impl ClusterClient {
             ),
         }
     }
+}
+
+/// The JSON at a path of the server.
+pub(crate) async fn get_json(client: &Client, path: &str) -> kube::Result<Value> {
+    let request = http::Request::get(path).body(Vec::new());
+    client.request(request.map_err(kube::Error::HttpError)?).await
+}
+
+/// The items of a list at a path of the server.
+pub(crate) async fn list_items(client: &Client, path: &str) -> kube::Result<Vec<Value>> {
+    let answer = get_json(client, path).await?;
+    Ok(answer["items"].as_array().cloned().unwrap_or_default())
+}
+
+/// A string in an object; empty if it does not exist.
+pub(crate) fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The configuration of a client: from a file, from kubectl's default files, or from this process's pod.

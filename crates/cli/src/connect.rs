@@ -6,13 +6,12 @@ mod screen;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use aplomb_tunnel_agent::key::default_file;
 use aplomb_tunnel_agent::register::{DesiredConnector, DesiredHttpProxy};
 use aplomb_tunnel_agent::serve::NetworkConfig;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use aplomb_tunnel_agent::{AgentEvent, AgentKey, AgentSettings, Error, ExposedTarget};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing_subscriber::EnvFilter;
@@ -20,12 +19,9 @@ use tracing_subscriber::EnvFilter;
 use self::screen::ConnectScreen;
 use crate::args::ConnectArgs;
 use crate::prerequisites;
-use crate::run::load_config;
+use crate::run::{Signals, is_dns_label, load_config};
+use crate::{EXIT_FINDING, EXIT_TIMED_OUT};
 
-/// The tunnel was deleted or taken over elsewhere.
-const EXIT_ENDED: u8 = 1;
-/// The exit code of `timeout` and similar tools.
-const EXIT_TIMED_OUT: u8 = 124;
 /// The exit code of shells for a process that SIGINT ended.
 const EXIT_INTERRUPTED: u8 = 130;
 /// After this long without an event, the screen prints a hint.
@@ -73,14 +69,12 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
     }
 }
 
-/// Why watching ended.
 enum End {
     Agent(aplomb_tunnel_agent::Result<()>),
     Signal,
     TimedOut,
 }
 
-/// The output for a person.
 struct Watch {
     screen: ConnectScreen,
     events: mpsc::UnboundedReceiver<AgentEvent>,
@@ -133,7 +127,7 @@ impl Watch {
             // Another person did this on purpose, so it is not a tool error.
             Err(error @ (Error::Deleted(_) | Error::Replaced(_))) => {
                 eprintln!("aplomb: {error}");
-                Ok(ExitCode::from(EXIT_ENDED))
+                Ok(ExitCode::from(EXIT_FINDING))
             }
             Err(error) => Err(error.into()),
         }
@@ -151,24 +145,6 @@ async fn wait_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-struct Signals(Signal, Signal);
-
-impl Signals {
-    fn new() -> Result<Self> {
-        let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-        let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-        Ok(Self(interrupt, terminate))
-    }
-
-    async fn recv(&mut self) {
-        tokio::select! {
-            biased;
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
-        }
     }
 }
 
@@ -245,12 +221,6 @@ fn default_name(machine: &str, target: &ExposedTarget) -> String {
         "" => format!("tunnel-{}", target.port()),
         host => format!("{host}-{}", target.port()),
     }
-}
-
-fn is_dns_label(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let edges = !name.starts_with('-') && !name.ends_with('-');
-    (1..=63).contains(&name.len()) && name.chars().all(inner) && edges
 }
 
 /// Events use the screen, so only errors are logged unless RUST_LOG is set.

@@ -7,17 +7,15 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use aplomb::leadership::ADMIN_ANNOTATION;
+use aplomb_api::operators::OPERATORS;
 use kube::Client;
 use serde_json::Value;
 
 pub(crate) use self::admin::AdminClient;
-use crate::cluster::ClusterClient;
+use crate::cluster::{ClusterClient, list_items, str_at};
 use crate::error_text;
 
-/// The default namespace of operators.
 const OPERATOR_NAMESPACE: &str = "aplomb-system";
-/// The names of their Leases.
-const OPERATOR_LEASES: [&str; 3] = ["aplomb-coder", "aplomb-egress", "aplomb-tunnel"];
 const PODS_PATH: &str = "/api/v1/pods?labelSelector=app.kubernetes.io%2Fpart-of%3Daplomb";
 
 /// The operators that can be reached, and what is known of the others.
@@ -30,7 +28,6 @@ pub(crate) struct FoundOperators {
     pub(crate) gaps: Vec<String>,
 }
 
-/// Finds the operators.
 pub(crate) async fn find_operators(cluster: &ClusterClient, given: &[String]) -> Result<FoundOperators> {
     let mut found = FoundOperators::default();
     match list_leases(&cluster.client).await {
@@ -88,7 +85,7 @@ async fn find_by_lease(leases: &[Value], admins: &mut Vec<AdminClient>) -> BTree
 
 /// Operators in pods that are reachable through the API server.
 async fn find_by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut FoundOperators) {
-    let Ok(pods) = list(client, PODS_PATH).await else {
+    let Ok(pods) = list_items(client, PODS_PATH).await else {
         return;
     };
     let there = pods.iter().filter_map(|pod| AdminClient::for_pod(client, pod));
@@ -112,9 +109,9 @@ async fn with_identities(admins: Vec<AdminClient>) -> Vec<(AdminClient, BTreeSet
 /// The Leases of operators: of all namespaces, or of the default one if only that is allowed.
 async fn list_leases(client: &Client) -> kube::Result<Vec<Value>> {
     const LEASES: &str = "/apis/coordination.k8s.io/v1";
-    let all = match list(client, &format!("{LEASES}/leases")).await {
+    let all = match list_items(client, &format!("{LEASES}/leases")).await {
         Err(kube::Error::Api(status)) if status.is_forbidden() => {
-            list(client, &format!("{LEASES}/namespaces/{OPERATOR_NAMESPACE}/leases")).await?
+            list_items(client, &format!("{LEASES}/namespaces/{OPERATOR_NAMESPACE}/leases")).await?
         }
         other => other?,
     };
@@ -122,22 +119,12 @@ async fn list_leases(client: &Client) -> kube::Result<Vec<Value>> {
         let noted = lease
             .pointer("/metadata/annotations")
             .is_some_and(|all| all[ADMIN_ANNOTATION].is_string());
-        noted || OPERATOR_LEASES.contains(&str_at(lease, "/metadata/name"))
+        let name = str_at(lease, "/metadata/name");
+        noted || OPERATORS.iter().any(|operator| operator.lease == name)
     };
     Ok(all.into_iter().filter(ours).collect())
 }
 
-async fn list(client: &Client, path: &str) -> kube::Result<Vec<Value>> {
-    let request = http::Request::get(path).body(Vec::new());
-    let request = request.map_err(kube::Error::HttpError)?;
-    let answer: Value = client.request(request).await?;
-    Ok(answer["items"].as_array().cloned().unwrap_or_default())
-}
-
 fn holder(lease: &Value) -> &str {
     str_at(lease, "/spec/holderIdentity")
-}
-
-fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! `aplomb egress-host`: prepares this node to be a gateway, until a signal.
 
 use anyhow::{Context, Result};
-use aplomb_egress_operator::host::{self, NodeSettings};
+use aplomb_egress_node::NodeSettings;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::EgressHostArgs;
@@ -31,6 +31,6 @@ pub(crate) async fn run(args: EgressHostArgs) -> Result<()> {
             _ = interrupt.recv() => {}
         }
     };
-    host::run(settings, client, shutdown).await?;
+    aplomb_egress_node::run(settings, client, shutdown).await?;
     Ok(())
 }

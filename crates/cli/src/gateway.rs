@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use aplomb_api::operators::TUNNEL;
 use aplomb_tunnel_gateway::{GatewayError, GatewaySettings};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::GatewayArgs;
-use crate::run::{check_label, init_logging, load_config, own_namespace};
-use crate::{namespace, prerequisites};
+use crate::prerequisites;
+use crate::run::{Signals, check_label, init_logging, load_config, own_namespace};
 
 pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let settings = settings(&args, std::env::var("POD_IP").ok())?;
@@ -21,27 +21,16 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
         return Ok(());
     }
     init_logging(args.log_format);
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut signals = Signals::new()?;
     let client = aplomb::client(load_config(args.kubeconfig).await?)?;
-    prerequisites::check_kinds(&client, &aplomb_api::tunnel_definitions()).await?;
-    prerequisites::check_list_permission(&client, "httpproxies", None).await?;
+    prerequisites::check_kinds(&client, &(TUNNEL.definitions)()).await?;
+    prerequisites::check_list_permission(&client, TUNNEL.main_plural, None).await?;
     prerequisites::wait_gateway_api(&client).await?;
-    namespace::ensure_namespace(&client, &settings.namespace).await?;
-    let shutdown = async move {
-        tokio::select! { biased;
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
-    let served = aplomb_tunnel_gateway::run(client, settings, shutdown).await;
+    prerequisites::ensure_namespace(&client, &settings.namespace).await?;
+    let served = aplomb_tunnel_gateway::run(client, settings, async move { signals.recv().await }).await;
     served.map_err(|error| match error {
-        GatewayError::NoAddress(_) => {
-            anyhow!("{error}, or POD_IP in the environment of a pod")
-        }
-        GatewayError::Listen(..) => {
-            anyhow!("{error}; use free addresses for --listen and --listen-tls")
-        }
+        GatewayError::NoAddress(_) => anyhow!("{error}, or POD_IP in the environment of a pod"),
+        GatewayError::Listen(..) => anyhow!("{error}; use free addresses for --listen and --listen-tls"),
         GatewayError::Control(cause) if cause.to_string().contains("admin address") => {
             anyhow!("{cause}; use a free address for --admin, or port 0")
         }
@@ -55,8 +44,7 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
     let identity = args.identity.clone().unwrap_or_else(|| own_identity(args));
     ensure!(
         is_valid_name(&identity),
-        "invalid --identity {identity:?}; use lower-case letters, digits, dashes \
-         and dots, such as gateway-1"
+        "invalid --identity {identity:?}; use lower-case letters, digits, dashes and dots, such as gateway-1"
     );
     let origin_ca = match &args.origin_ca {
         Some(file) => Some(std::fs::read(file).with_context(|| {

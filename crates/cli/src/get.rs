@@ -13,12 +13,10 @@ use serde_json::Value;
 
 use self::print::{FoundObjects, ObjectPrinter};
 use self::query::KindQuery;
+use crate::EXIT_FINDING;
 use crate::args::GetArgs;
-use crate::cluster::ClusterClient;
+use crate::cluster::{ClusterClient, get_json};
 use crate::output::OutputStream;
-
-/// A named object does not exist, as opposed to a tool error (2).
-const EXIT_FINDING: u8 = 1;
 
 pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
     let wanted = query::parse_words(&args.what)?;
@@ -50,7 +48,6 @@ pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
     }
 }
 
-/// Rejects flags that exclude each other.
 fn check_args(args: &GetArgs, wanted: &[KindQuery]) -> Result<()> {
     if args.watch && wanted.len() != 1 {
         bail!("--watch follows one kind; use `aplomb get httpproxies --watch` or another kind");
@@ -64,7 +61,6 @@ fn check_args(args: &GetArgs, wanted: &[KindQuery]) -> Result<()> {
     Ok(())
 }
 
-/// The namespace and the selector.
 struct Scope {
     namespace: Option<String>,
     selector: Option<String>,
@@ -108,12 +104,12 @@ async fn collect_objects(
     for one in wanted {
         match read_objects(client, one, scope).await {
             Ok(objects) => seen.push_objects(one, objects, wanted.len() == 1),
-            Err(kube::Error::Api(status)) if status.code == 404 && is_object_reason(&status.reason) => {
+            Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
                 seen.missing.push(one.not_found());
             }
             // A kind that is not installed has no objects. It is an error only if no kind is installed.
-            Err(error @ kube::Error::Api(_)) if is_not_found(&error) => {
-                absent = Some(read_error(&one.resource, scope, error));
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                absent = Some(read_error(&one.resource, scope, kube::Error::Api(status)));
             }
             Err(error @ kube::Error::Api(_)) => {
                 seen.refused.get_or_insert(read_error(&one.resource, scope, error));
@@ -135,28 +131,18 @@ async fn read_objects(client: &Client, one: &KindQuery, scope: &Scope) -> kube::
         let query: String = selector.bytes().map(percent_encode).collect();
         path.push_str(&format!("?labelSelector={query}"));
     }
-    let request = http::Request::get(path).body(Vec::new());
-    let answer: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
+    let answer = get_json(client, &path).await?;
     Ok(match one.name {
         Some(_) => vec![answer],
         None => answer["items"].as_array().cloned().unwrap_or_default(),
     })
 }
 
-/// One byte, percent-encoded for a query.
 fn percent_encode(byte: u8) -> String {
     match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
         other => format!("%{other:02X}"),
     }
-}
-
-fn is_object_reason(reason: &str) -> bool {
-    reason == "NotFound"
-}
-
-fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 fn read_error(resource: &KindInfo, scope: &Scope, error: kube::Error) -> anyhow::Error {

@@ -2,27 +2,23 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod box_server;
 mod cluster;
 mod completion;
 mod connect;
 mod crds;
-mod demo;
 mod discovery;
 #[cfg(target_os = "linux")]
 mod egress_host;
 mod error_text;
 mod gateway;
 mod get;
-mod namespace;
 mod output;
 mod prerequisites;
 mod run;
-mod sim;
 mod status;
+mod testbed;
 mod trace;
 mod tunnel;
-mod version;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,6 +31,10 @@ use output::OutputStream;
 
 /// Usage and tool errors, as opposed to findings (1) and timeouts (124).
 const EXIT_ERROR: u8 = 2;
+/// There is a problem, an object does not exist, or a tunnel was ended elsewhere.
+const EXIT_FINDING: u8 = 1;
+/// The exit code of `timeout` and similar tools.
+const EXIT_TIMED_OUT: u8 = 124;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -91,14 +91,14 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 async fn run_command(command: CliCommand, out: &OutputStream) -> anyhow::Result<ExitCode> {
     match command {
-        CliCommand::Box(args) => box_server::run(args).await?,
+        CliCommand::Box(args) => testbed::run_box(args).await?,
         CliCommand::Connect(args) => return connect::run(*args).await,
         CliCommand::Crds(args) => crds::run(args).await?,
-        CliCommand::Demo(args) => return demo::run(args, out).await,
+        CliCommand::Demo(args) => return testbed::run_demo(args, out).await,
         CliCommand::Gateway(args) => gateway::run(*args).await?,
         CliCommand::Get(args) => return get::run(args, out).await,
         CliCommand::Run(args) => run::run(args).await?,
-        CliCommand::Sim(args) => sim::run(args).await?,
+        CliCommand::Sim(args) => testbed::run_sim(args).await?,
         CliCommand::Status(args) => return status::run(args, out).await,
         CliCommand::Trace(args) => return trace::run(args, out).await,
         CliCommand::Tunnel(args) => return tunnel::run(args).await,
@@ -106,7 +106,7 @@ async fn run_command(command: CliCommand, out: &OutputStream) -> anyhow::Result<
         CliCommand::EgressHost(args) => egress_host::run(args).await?,
         CliCommand::Completion(args) => completion::run(&args, out)?,
         CliCommand::Complete { words } => completion::print_candidates(&words, out)?,
-        CliCommand::Version(args) => version::run(&args, out)?,
+        CliCommand::Version(args) => crds::print_version(&args, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }

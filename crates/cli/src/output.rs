@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::args::ColorMode;
 
-/// Where data is printed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputStream {
     color: bool,
@@ -28,7 +27,6 @@ impl OutputStream {
         Self { color }
     }
 
-    /// Whether colors are used.
     pub(crate) fn has_color(&self) -> bool {
         self.color
     }

@@ -4,16 +4,19 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Client, Error};
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client, Error};
 use tokio::time::{Instant, sleep, timeout};
+
+use crate::cluster::get_json;
 
 /// Time limit for a kind that was just installed to be listed.
 const KINDS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time limit for an operator that starts with the gateway to install the Gateway API.
 const GATEWAY_API_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Time limit for a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const GROUP: &str = "aplomb.dev/v1alpha1";
@@ -69,14 +72,43 @@ async fn wait_served(client: &Client, group: &str, plurals: &[&str], patience: D
     }
 }
 
+/// Creates the namespace of the operators' and gateways' own objects if it does not exist. Without the right to read it, it is assumed to exist: a pod runs in it.
+pub(crate) async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
+    let all: Api<Namespace> = Api::all(client.clone());
+    match all.get_opt(name).await {
+        Ok(Some(_)) => return Ok(()),
+        Err(Error::Api(status)) if status.is_forbidden() => return Ok(()),
+        Ok(None) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    match all.create(&PostParams::default(), &namespace).await {
+        Ok(_) => {
+            tracing::info!(namespace = name, "Created namespace");
+            Ok(())
+        }
+        Err(Error::Api(status)) if status.is_already_exists() => Ok(()),
+        Err(Error::Api(status)) if status.is_forbidden() => bail!(
+            "namespace {name} does not exist and cannot be created; run `kubectl create namespace \
+             {name}`, or use another with --namespace"
+        ),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Checks that this user may list a kind of ours, the first right that every command needs.
 pub(crate) async fn check_list_permission(client: &Client, plural: &str, namespace: Option<&str>) -> Result<()> {
     let deadline = Instant::now() + KINDS_TIMEOUT;
     let scope = namespace.map_or_else(String::new, |it| format!("/namespaces/{it}"));
     let path = format!("/apis/{GROUP}{scope}/{plural}?limit=1");
     loop {
-        let request = http::Request::get(&path).body(Vec::new())?;
-        let answer = timeout(REQUEST_TIMEOUT, client.request::<serde_json::Value>(request)).await;
+        let answer = timeout(REQUEST_TIMEOUT, get_json(client, &path)).await;
         match answer.map_err(|_| timeout_error())? {
             // A Role that was bound a moment ago may not be effective yet.
             Err(Error::Api(status)) if status.is_forbidden() && Instant::now() < deadline => {}

@@ -2,7 +2,7 @@
 //!
 //! A token is never handled here, only the name of its file.
 
-mod office;
+mod admin;
 mod settings;
 
 use std::io::IsTerminal;
@@ -10,17 +10,16 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Config;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, OperatorArg, RunArgs};
-use crate::{namespace, prerequisites};
+use crate::prerequisites;
 
-use self::office::{Office, Parts};
-pub(crate) use self::settings::check_label;
+use self::admin::{AdminServer, OperatorDeps};
 use self::settings::{OperatorSettings, settings, settings_json};
+pub(crate) use self::settings::{check_label, is_dns_label};
 
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// Log levels. iroh logs an error for each relay of an endpoint that closes normally, so relays are left out.
@@ -34,60 +33,43 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
         return Ok(());
     }
     init_logging(args.log_format);
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut signals = Signals::new()?;
     let client = aplomb::client(load_config(args.kubeconfig.clone()).await?)?;
     check_prerequisites(&client, &args).await?;
-    let office = Office::open(args.admin).await?;
-    let settings = settings.with_admin_url(office.url());
-    let shutdown = async move {
-        tokio::select! {
-            biased;
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let admin = AdminServer::open(args.admin).await?;
+    let settings = settings.with_admin_url(admin.url());
+    let shutdown = async move { signals.recv().await };
     let at_home = [OperatorArg::Coder, OperatorArg::Tunnel];
     if at_home.iter().any(|it| args.operators().contains(it)) {
-        namespace::ensure_namespace(&client, &settings.tunnel.namespace).await?;
+        prerequisites::ensure_namespace(&client, &settings.tunnel.namespace).await?;
     }
-    let parts = office.parts()?;
-    office
+    let parts = admin.parts()?;
+    admin
         .serve(run_operators(args.operators(), client, &settings, parts, shutdown))
         .await
 }
 
 /// Fails at once if it cannot work, instead of retrying.
 async fn check_prerequisites(client: &kube::Client, args: &RunArgs) -> Result<()> {
-    prerequisites::check_kinds(client, &required_definitions(args.operators())).await?;
-    for operator in args.operators() {
-        let (plural, namespace) = match operator {
-            OperatorArg::Coder => ("coderprovisioners", args.watch_namespace.as_deref()),
-            OperatorArg::Egress => ("stableegresses", None),
-            OperatorArg::Tunnel => ("httpproxies", None),
+    let operators = args.operators().iter().map(|it| it.operator());
+    let definitions: Vec<_> = operators.clone().flat_map(|it| (it.definitions)()).collect();
+    prerequisites::check_kinds(client, &definitions).await?;
+    for (argument, operator) in args.operators().iter().zip(operators) {
+        let namespace = match argument {
+            OperatorArg::Coder => args.watch_namespace.as_deref(),
+            OperatorArg::Egress | OperatorArg::Tunnel => None,
         };
-        prerequisites::check_list_permission(client, plural, namespace).await?;
+        prerequisites::check_list_permission(client, operator.main_plural, namespace).await?;
     }
     Ok(())
 }
 
-/// The CRDs of the kinds that these operators reconcile.
-fn required_definitions(operators: &[OperatorArg]) -> Vec<CustomResourceDefinition> {
-    let of = |operator: &OperatorArg| match operator {
-        OperatorArg::Coder => aplomb_api::coder_definitions(),
-        OperatorArg::Egress => aplomb_api::egress_definitions(),
-        OperatorArg::Tunnel => aplomb_api::tunnel_definitions(),
-    };
-    operators.iter().flat_map(of).collect()
-}
-
-/// Runs them in parallel. If one fails, all end, so that the supervisor of this process
-/// restarts all of them.
+/// Runs them in parallel. If one fails, all end, so that the supervisor of this process restarts all of them.
 async fn run_operators(
     operators: &[OperatorArg],
     client: kube::Client,
     settings: &OperatorSettings,
-    parts: Parts,
+    parts: OperatorDeps,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     let shutdown = shutdown.shared();
@@ -115,6 +97,24 @@ async fn run_operators(
     };
     futures::try_join!(coder, egress, tunnel)?;
     Ok(())
+}
+
+/// SIGINT and SIGTERM, from when this is created.
+pub(crate) struct Signals(Signal, Signal);
+
+impl Signals {
+    pub(crate) fn new() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+        let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+        Ok(Self(interrupt, terminate))
+    }
+
+    pub(crate) async fn recv(&mut self) {
+        tokio::select! { biased;
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
 }
 
 pub(crate) fn own_namespace() -> String {

@@ -8,19 +8,15 @@ use anyhow::Result;
 use aplomb_console::status::Overview;
 use aplomb_console::table::{TableLayout, all_resources};
 use aplomb_console::terminal::{ScreenData, merge_overview, sections};
-use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::args::{StatusArgs, StatusOutput};
-use crate::cluster::ClusterClient;
+use crate::cluster::{ClusterClient, list_items};
 use crate::discovery::{self, FoundOperators};
 use crate::error_text;
 use crate::output::{OutputStream, json_text};
+use crate::{EXIT_FINDING, EXIT_TIMED_OUT};
 
-/// There is an error or a warning. Notices do not count.
-const EXIT_FINDING: u8 = 1;
-/// The exit code of `timeout` and similar tools.
-const EXIT_TIMED_OUT: u8 = 124;
 /// Polling interval of `--wait`.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -87,21 +83,23 @@ async fn read_objects(cluster: &ClusterClient, readings: &mut ScreenData, gaps: 
     for resource in all_resources() {
         let base = format!("/apis/{}", resource.api_version());
         let plural = &resource.plural;
-        let mut answer = list_objects(cluster, &format!("{base}/{plural}")).await;
-        if has_code(&answer, 403) && resource.namespaced {
+        let mut answer = list_items(&cluster.client, &format!("{base}/{plural}")).await;
+        if resource.namespaced && matches!(&answer, Err(kube::Error::Api(status)) if status.code == 403) {
             let namespace = &cluster.namespace;
-            answer = list_objects(cluster, &format!("{base}/namespaces/{namespace}/{plural}")).await;
+            answer = list_items(&cluster.client, &format!("{base}/namespaces/{namespace}/{plural}")).await;
         }
         match answer {
             Ok(objects) => {
                 known += 1;
                 readings.objects.insert(&resource.kind, objects);
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                refused = Some(kube::Error::Api(status));
-            }
-            Err(error @ kube::Error::Api(_)) if !is_unauthenticated(&error) => {
-                gaps.push(format!("{plural}: {}", error_text::server_error_line(&error)));
+            // Credentials that are rejected can read nothing, so no single kind is missing.
+            Err(kube::Error::Api(status)) if status.code != 401 => {
+                let absent = status.code == 404;
+                let error = kube::Error::Api(status);
+                if !absent {
+                    gaps.push(format!("{plural}: {}", error_text::server_error_line(&error)));
+                }
                 refused = Some(error);
             }
             Err(error) => return Err(error.into()),
@@ -112,22 +110,6 @@ async fn read_objects(cluster: &ClusterClient, readings: &mut ScreenData, gaps: 
         Some(refused) if known == 0 => Err(refused.into()),
         _ => Ok(()),
     }
-}
-
-fn has_code<T>(answer: &kube::Result<T>, code: u16) -> bool {
-    matches!(answer, Err(kube::Error::Api(status)) if status.code == code)
-}
-
-/// Credentials that are rejected can read nothing, so no single kind is missing.
-fn is_unauthenticated(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 401)
-}
-
-async fn list_objects(cluster: &ClusterClient, path: &str) -> kube::Result<Vec<Value>> {
-    let request = http::Request::get(path).body(Vec::new());
-    let request = request.map_err(kube::Error::HttpError)?;
-    let answer: Value = cluster.client.request(request).await?;
-    Ok(answer["items"].as_array().cloned().unwrap_or_default())
 }
 
 fn print_status(status: &Overview, gaps: &[String], output: StatusOutput, out: &OutputStream) -> Result<()> {

@@ -5,19 +5,18 @@ mod describe;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use aplomb_api::tunnel::{Connector, HttpProxy};
 use aplomb_console::table::{TableStyle, find_by_name};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
 
+use crate::EXIT_FINDING;
 use crate::args::{TunnelArgs, TunnelCommand, TunnelOutput};
+use crate::cluster::get_json;
 use crate::prerequisites;
 use crate::run::load_config;
 
-/// A tunnel does not work or does not exist, as opposed to a tool error (2).
-const EXIT_FINDING: u8 = 1;
 const GROUP: &str = "/apis/aplomb.dev/v1alpha1";
 
 pub(crate) async fn run(args: TunnelArgs) -> Result<ExitCode> {
@@ -41,11 +40,7 @@ async fn print_tunnels(client: &Client, namespace: Option<&str>, output: TunnelO
         Some(namespace) => format!("{GROUP}/namespaces/{namespace}/httpproxies"),
         None => format!("{GROUP}/httpproxies"),
     };
-    let request = http::Request::get(path).body(Vec::new())?;
-    let answer: Value = client
-        .request(request)
-        .await
-        .map_err(|error| api_error("list tunnels", error))?;
+    let answer = get_json(client, &path).await.context("cannot list tunnels")?;
     if output == TunnelOutput::Json {
         println!("{answer:#}");
         return Ok(());
@@ -69,11 +64,7 @@ async fn print_tunnels(client: &Client, namespace: Option<&str>, output: TunnelO
 
 async fn print_status(client: &Client, namespace: &str, name: &str, output: TunnelOutput) -> Result<ExitCode> {
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
-    let Some(proxy) = proxies
-        .get_opt(name)
-        .await
-        .map_err(|error| api_error("read the tunnel", error))?
-    else {
+    let Some(proxy) = proxies.get_opt(name).await.context("cannot read the tunnel")? else {
         return Ok(report_not_found(namespace, name));
     };
     let ready = describe::is_ready(&proxy);
@@ -83,10 +74,7 @@ async fn print_status(client: &Client, namespace: &str, name: &str, output: Tunn
         let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
         let mut found = Vec::new();
         for name in connector_names(&proxy) {
-            let connector = connectors
-                .get_opt(&name)
-                .await
-                .map_err(|error| api_error("read the connector", error))?;
+            let connector = connectors.get_opt(&name).await.context("cannot read the connector")?;
             found.push((name, connector));
         }
         let now = aplomb::Clock::system().now();
@@ -100,11 +88,7 @@ async fn print_status(client: &Client, namespace: &str, name: &str, output: Tunn
 
 async fn delete_tunnel(client: &Client, namespace: &str, name: &str, with_connector: bool) -> Result<ExitCode> {
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
-    let Some(proxy) = proxies
-        .get_opt(name)
-        .await
-        .map_err(|error| api_error("read the tunnel", error))?
-    else {
+    let Some(proxy) = proxies.get_opt(name).await.context("cannot read the tunnel")? else {
         return Ok(report_not_found(namespace, name));
     };
     print_deleted("httpproxy", name, proxies.delete(name, &DeleteParams::default()).await)?;
@@ -114,7 +98,7 @@ async fn delete_tunnel(client: &Client, namespace: &str, name: &str, with_connec
     let rest = proxies
         .list(&ListParams::default())
         .await
-        .map_err(|error| api_error("list tunnels", error))?;
+        .context("cannot list tunnels")?;
     let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
     for connector in connector_names(&proxy) {
         let user = rest
@@ -147,7 +131,7 @@ fn print_deleted<T>(kind: &str, name: &str, outcome: kube::Result<T>) -> Result<
         Ok(_) => println!("{kind} {name} deleted"),
         // It was already deleted.
         Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => return Err(api_error(&format!("delete {kind} {name}"), error)),
+        Err(error) => return Err(error).context(format!("cannot delete {kind} {name}")),
     }
     Ok(())
 }
@@ -155,10 +139,6 @@ fn print_deleted<T>(kind: &str, name: &str, outcome: kube::Result<T>) -> Result<
 fn report_not_found(namespace: &str, name: &str) -> ExitCode {
     eprintln!("aplomb: tunnel {name} not found in namespace {namespace}");
     ExitCode::from(EXIT_FINDING)
-}
-
-fn api_error(what: &str, error: kube::Error) -> anyhow::Error {
-    anyhow::Error::new(error).context(format!("cannot {what}"))
 }
 
 #[cfg(test)]

@@ -4,26 +4,24 @@
 //! ask again; the place in the queue is kept in between. The decisions are in the ledger, which is
 //! pure; the account is the ledger with a lock. Nothing here sends a request.
 
-mod edge;
 mod hint;
 mod ledger;
-mod queue;
 mod window;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aplomb::ObjectRef;
 use aplomb::ratelimit::{InspectLimiter, LimiterLaneSnapshot, LimiterSnapshot};
 use http::HeaderMap;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::object::Object;
 use hint::Hint;
 use ledger::{Ledger, PathLevel, Step};
 
-pub use queue::CallPriority;
+pub(crate) use ledger::CallPriority;
 
 /// Words of paths. Anything else in a path is a name or an id, and is not shown.
 const KNOWN_SEGMENTS: [&str; 10] = [
@@ -39,21 +37,21 @@ const KNOWN_SEGMENTS: [&str; 10] = [
     "buildinfo",
 ];
 
-type Tell = Arc<dyn Fn(&Object) + Send + Sync>;
+type Tell = Arc<dyn Fn(&ObjectRef) + Send + Sync>;
 
 /// What one identity may spend at one server. Clones share it.
 #[derive(Clone)]
-pub struct Account(Arc<Inner>);
+pub(crate) struct Account(Arc<Inner>);
 
 struct Inner {
     name: String,
     notify: Tell,
-    ledger: Mutex<Ledger<Object>>,
+    ledger: Mutex<Ledger<ObjectRef>>,
 }
 
 /// Whether a call may go.
 #[derive(Debug)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// It may, with this.
     Now(Permit),
     /// Not yet. The place in the queue is kept.
@@ -68,8 +66,7 @@ pub enum Turn {
 impl Account {
     /// An account that people know as `name`. `tell` is called with objects whose turn comes earlier than
     /// they were told; it must not call back.
-    #[must_use]
-    pub fn new(name: &str, tell: Tell) -> Self {
+    pub(crate) fn new(name: &str, tell: Tell) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
             notify: tell,
@@ -78,8 +75,7 @@ impl Account {
     }
 
     /// Asks for the turn of `who` to call `path`.
-    #[must_use]
-    pub fn turn(&self, who: &Object, lane: CallPriority, path: &str, now: Instant) -> Turn {
+    pub(crate) fn turn(&self, who: &ObjectRef, lane: CallPriority, path: &str, now: Instant) -> Turn {
         let step = self.update(|ledger| ledger.turn(who, lane, path, now));
         match step {
             Step::Now => Turn::Now(Permit {
@@ -91,14 +87,13 @@ impl Account {
     }
 
     /// Gives up every place of an object.
-    pub fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &ObjectRef) {
         self.update(|ledger| ((), ledger.remove(who, Instant::now())));
     }
 
     /// How it stands, for people: by endpoint, without the names and ids in paths. An endpoint's tokens
     /// are those of its tightest path.
-    #[must_use]
-    pub fn snapshot(&self, now: Instant) -> LimiterSnapshot {
+    pub(crate) fn snapshot(&self, now: Instant) -> LimiterSnapshot {
         let ledger = self.lock();
         let mut endpoints: BTreeMap<String, LimiterLaneSnapshot> = BTreeMap::new();
         let (mut closed, mut limit) = (None, 0);
@@ -117,7 +112,7 @@ impl Account {
         }
         LimiterSnapshot {
             target: self.0.name.clone(),
-            rate: f64::from(limit) / edge::WINDOW.as_secs_f64(),
+            rate: f64::from(limit) / window::WINDOW.as_secs_f64(),
             capacity: f64::from(limit),
             closed_for_seconds: closed.map(|until| (until - now).as_secs_f64()),
             lanes: endpoints.into_values().collect(),
@@ -125,13 +120,13 @@ impl Account {
     }
 
     /// Changes the ledger, and tells those it concerns once the lock is free.
-    fn update<T>(&self, change: impl FnOnce(&mut Ledger<Object>) -> (T, Vec<Object>)) -> T {
+    fn update<T>(&self, change: impl FnOnce(&mut Ledger<ObjectRef>) -> (T, Vec<ObjectRef>)) -> T {
         let (value, ready) = change(&mut self.lock());
         ready.iter().for_each(|who| (self.0.notify)(who));
         value
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Ledger<Object>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ledger<ObjectRef>> {
         let ledger = self.0.ledger.lock();
         ledger.unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,12 +139,6 @@ impl InspectLimiter for Account {
 
     fn snapshot(&self) -> LimiterSnapshot {
         Self::snapshot(self, Instant::now())
-    }
-}
-
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Account").field(&self.0.name).finish()
     }
 }
 
@@ -169,7 +158,7 @@ fn path_template(path: &str) -> String {
 
 /// The right to make one call. Dropped without a word, the call was never sent, and its turn is free again.
 #[must_use = "a permit is returned when it is dropped"]
-pub struct Permit {
+pub(crate) struct Permit {
     account: Account,
     path: Option<String>,
 }
@@ -177,7 +166,14 @@ pub struct Permit {
 impl Permit {
     /// The answer came at `now` to a call sent at `sent`. `wall` is our clock's time, which counts only
     /// where the answer has no date of its own.
-    pub fn record_answer(mut self, status: u16, headers: &HeaderMap, sent: Instant, now: Instant, wall: Timestamp) {
+    pub(crate) fn record_answer(
+        mut self,
+        status: u16,
+        headers: &HeaderMap,
+        sent: Instant,
+        now: Instant,
+        wall: Timestamp,
+    ) {
         let hint = Hint::from_response(status, headers, wall);
         if let Some(path) = self.path.take() {
             let account = &self.account;
@@ -186,7 +182,7 @@ impl Permit {
     }
 
     /// The call was sent and no answer will come. It counts as spent.
-    pub fn record_no_answer(mut self) {
+    pub(crate) fn record_no_answer(mut self) {
         if let Some(path) = self.path.take() {
             let account = &self.account;
             account.update(|ledger| ((), ledger.record_no_answer(&path, Instant::now())));
@@ -211,6 +207,11 @@ impl fmt::Debug for Permit {
     }
 }
 
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Account").field(&self.0.name).finish()
+    }
+}
+
 #[cfg(test)]
-#[path = "budget/account_tests.rs"]
 mod tests;

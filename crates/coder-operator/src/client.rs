@@ -5,10 +5,8 @@
 
 mod ask;
 mod base;
-mod endpoint;
 mod error;
 mod model;
-mod redact;
 
 use std::fmt;
 
@@ -18,14 +16,15 @@ use tower::ServiceExt;
 
 use aplomb_http_client::{ApiToken, Transport};
 
-pub use ask::CoderCall;
-pub use base::ServerUrl;
-pub use endpoint::CoderEndpoint;
-pub use error::{CallError, CallErrorClass};
-pub use model::{
-    BuildInfo, CoderUser, CreatedKey, CreatedProxy, Entitlement, Entitlements, Feature, Organization,
-    ProvisionerDaemon, ProvisionerKey, ProvisionerKeyDaemons, ProxyDisplay, WorkspaceProxy, WorkspaceProxyHealth,
+pub(crate) use ask::{CoderCall, CoderEndpoint};
+pub(crate) use base::ServerUrl;
+pub(crate) use error::{CallError, CallErrorClass};
+pub(crate) use model::{
+    CreatedKey, CreatedProxy, Entitlement, Entitlements, Organization, ProvisionerKey, ProvisionerKeyDaemons,
+    ProxyDisplay, WorkspaceProxy,
 };
+#[cfg(test)]
+pub(crate) use model::{Feature, ProvisionerDaemon, WorkspaceProxyHealth};
 
 /// Header with the token.
 const SESSION_TOKEN_HEADER: HeaderName = HeaderName::from_static("coder-session-token");
@@ -34,30 +33,24 @@ const BYPASS_HEADER: HeaderName = HeaderName::from_static("x-coder-bypass-rateli
 
 /// A client for one server and one token. Cheap to clone.
 #[derive(Clone)]
-pub struct CoderClient {
+pub(crate) struct CoderClient {
     transport: Transport,
     base_url: ServerUrl,
     token: ApiToken,
 }
 
-/// A successful response.
 #[derive(Clone)]
-pub struct CoderResponse<T> {
-    /// HTTP status.
-    pub status: u16,
-    /// Response headers.
-    pub headers: HeaderMap,
-    /// Decoded body.
-    pub body: T,
+pub(crate) struct CoderResponse<T> {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: T,
 }
 
-/// Result of a call.
-pub type Result<T> = std::result::Result<T, CallError>;
+pub(crate) type Result<T> = std::result::Result<T, CallError>;
 
 impl CoderClient {
     /// A client that reaches `base` over `transport`.
-    #[must_use]
-    pub fn new(transport: Transport, base: ServerUrl, token: ApiToken) -> Self {
+    pub(crate) fn new(transport: Transport, base: ServerUrl, token: ApiToken) -> Self {
         Self {
             transport,
             base_url: base,
@@ -65,17 +58,8 @@ impl CoderClient {
         }
     }
 
-    /// The server's URL.
-    #[must_use]
-    pub fn base_url(&self) -> &ServerUrl {
-        &self.base_url
-    }
-
     /// Sends one request. With `bypass` it requests to bypass the rate limit.
-    ///
-    /// # Errors
-    /// The server returned an error, or did not respond.
-    pub async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
+    pub(crate) async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
         let lost = |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
         let request = self.build_request(ask, bypass).map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
@@ -132,5 +116,4 @@ impl fmt::Debug for CoderClient {
 }
 
 #[cfg(test)]
-#[path = "client/tests.rs"]
 mod tests;

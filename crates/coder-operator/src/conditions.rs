@@ -1,12 +1,15 @@
 //! Conditions about the server that both kinds share. The same input gives the same messages.
 
+use std::time::Duration;
+
 use aplomb::Condition;
 use aplomb_api::coder::{ServerBinding, annotations, conditions as kinds, reasons};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use jiff::{Timestamp, ToSpan};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use crate::access::{Access, AccessDenied};
+use crate::blocked::Blocked;
 use crate::client::{CallError, CallErrorClass};
-use crate::hindrance::Blocked;
 
 /// Reported while the token Secret has no finalizer, before anything is created. If it stays, the
 /// API server refuses the finalizer.
@@ -103,4 +106,20 @@ pub(crate) fn leftovers_message<'a>(
         annotations::SERVERS,
         annotations::ABANDON
     )
+}
+
+/// Rounds to whole seconds, as Kubernetes does; a fraction would differ from what is read back.
+pub(crate) fn whole_seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// The time since `then`; zero if that is in the future.
+pub(crate) fn elapsed(then: &Time, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then.0)).unwrap_or_default()
+}
+
+/// `at` plus `span`.
+pub(crate) fn add_span(at: &Time, span: Duration) -> Timestamp {
+    let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
+    at.0.checked_add(seconds.seconds()).unwrap_or(Timestamp::MAX)
 }

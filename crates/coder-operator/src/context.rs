@@ -1,22 +1,18 @@
 //! State shared by all reconciles: servers, in-memory state of objects, and metrics.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::{Clock, Error, EventNote, ObjectKey, Trigger};
+use aplomb::{Clock, Error, EventNote, ObjectKey, ObjectRef, Trigger};
 use aplomb_api::coder::{ServerBinding, reasons};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use crate::access::{Access, AccessDenied, bound_token};
+use crate::blocked::{Blocked, CallResult, PERMANENT_RETRY, Pushback, new_blocked};
 use crate::children_state::RememberedState;
 use crate::client::{CallError, CallErrorClass, CoderEndpoint, CreatedKey, Entitlements};
-use crate::ending::PERMANENT_RETRY;
-use crate::hindrance::{Blocked, CallResult, new_blocked};
-use crate::object::Object;
-use crate::pushback::Pushback;
 use crate::server::{BypassState, Caller, MaxAge, ServerClient, ServerPool, Timestamped};
 use crate::telemetry::{CoderMetrics, ObjectRemoved};
 
@@ -77,12 +73,7 @@ impl CoderContext {
         binding: &ServerBinding,
         asker: &Caller<'_>,
     ) -> CallResult<Arc<Timestamped<Entitlements>>> {
-        let ServerBinding {
-            server_url,
-            token_fingerprint,
-            ..
-        } = binding;
-        let subject = format!("entitlements {server_url} {token_fingerprint}");
+        let subject = refusal_key("entitlements", binding);
         let call = server.entitlements(asker, MaxAge::Within(PERMANENT_RETRY));
         self.unless_cached_refusal(CoderEndpoint::Entitlements, &subject, call)
             .await
@@ -120,7 +111,7 @@ impl CoderContext {
     }
 
     /// The Event about the state of the bypass, once per state.
-    pub(crate) fn bypass_note(&self, who: &Object, access: &Access) -> Option<EventNote> {
+    pub(crate) fn bypass_note(&self, who: &ObjectRef, access: &Access) -> Option<EventNote> {
         let server = self.connect(access).ok()?;
         let stands = server.bypass_state();
         let story = match stands {
@@ -141,7 +132,7 @@ impl CoderContext {
     }
 
     /// Records that an object waits until this Secret has the finalizer, or no Secret.
-    pub(crate) fn request_secret(&self, who: &Object, secret: Option<ObjectKey>) {
+    pub(crate) fn request_secret(&self, who: &ObjectRef, secret: Option<ObjectKey>) {
         self.states.set_requested_secret(who, secret.clone());
         if let Some(secret) = secret {
             self.secrets.enqueue(&secret);
@@ -149,7 +140,7 @@ impl CoderContext {
     }
 
     /// The state of an object, as far as the leader of this `term` may rely on it.
-    pub(crate) fn remembered_state(&self, who: &Object, term: u64) -> RememberedState {
+    pub(crate) fn remembered_state(&self, who: &ObjectRef, term: u64) -> RememberedState {
         RememberedState {
             unrequested_name: self.states.unrequested_name(who, term),
             unsaved_key: self.states.unsaved_key(who).map(|(name, _)| name),
@@ -158,7 +149,7 @@ impl CoderContext {
     }
 
     /// Removes the state of a deleted object.
-    pub(crate) fn on_deleted(&self, who: &Object) {
+    pub(crate) fn on_deleted(&self, who: &ObjectRef) {
         self.servers.remove(who);
         let wanted = self.states.remove(who);
         wanted.into_iter().for_each(|it| self.secrets.enqueue(&it));
@@ -166,10 +157,9 @@ impl CoderContext {
     }
 }
 
-impl fmt::Debug for CoderContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Office").finish_non_exhaustive()
-    }
+/// The subject of a cached refusal of `what`: another token makes another subject.
+pub(crate) fn refusal_key(what: &str, binding: &ServerBinding) -> String {
+    format!("{what} {} {}", binding.server_url, binding.token_fingerprint)
 }
 
 /// In-memory state. Losing it costs a read, never a key.
@@ -178,7 +168,7 @@ pub(crate) struct ObjectStates(Arc<Mutex<Papers>>);
 
 #[derive(Debug, Default)]
 struct Papers {
-    objects: BTreeMap<Object, Sheet>,
+    objects: BTreeMap<ObjectRef, Sheet>,
     refusals: BTreeMap<String, Standing>,
 }
 
@@ -204,28 +194,28 @@ impl ObjectStates {
 
     /// The name in the status that was certainly not requested yet, as far as the leader of this
     /// `term` knows: another leader in between may have requested it.
-    pub(crate) fn unrequested_name(&self, who: &Object, term: u64) -> Option<String> {
+    pub(crate) fn unrequested_name(&self, who: &ObjectRef, term: u64) -> Option<String> {
         let noted = self.with_state(|it| it.objects.get(who)?.unrequested_name.clone());
         noted.filter(|(_, then)| *then == term).map(|(name, _)| name)
     }
 
     /// Records that `name` is in the status and was not requested, or that this is unknown now.
-    pub(crate) fn set_unrequested_name(&self, who: &Object, name: Option<String>, term: u64) {
+    pub(crate) fn set_unrequested_name(&self, who: &ObjectRef, name: Option<String>, term: u64) {
         let noted = name.map(|name| (name, term));
         self.with_state(|it| it.objects.entry(who.clone()).or_default().unrequested_name = noted);
     }
 
     /// A plaintext that is not in its Secret yet, with the name of its key.
-    pub(crate) fn unsaved_key(&self, who: &Object) -> Option<(String, CreatedKey)> {
+    pub(crate) fn unsaved_key(&self, who: &ObjectRef) -> Option<(String, CreatedKey)> {
         self.with_state(|it| it.objects.get(who)?.unsaved_key.clone())
     }
 
-    pub(crate) fn set_unsaved_key(&self, who: &Object, key: Option<(String, CreatedKey)>) {
+    pub(crate) fn set_unsaved_key(&self, who: &ObjectRef, key: Option<(String, CreatedKey)>) {
         self.with_state(|it| it.objects.entry(who.clone()).or_default().unsaved_key = key);
     }
 
     /// Records the Secret whose token an object is about to need, or none.
-    fn set_requested_secret(&self, who: &Object, secret: Option<ObjectKey>) {
+    fn set_requested_secret(&self, who: &ObjectRef, secret: Option<ObjectKey>) {
         self.with_state(|it| match (secret, it.objects.get_mut(who)) {
             (secret, Some(sheet)) => sheet.requested_secret = secret,
             (None, None) => {}
@@ -249,7 +239,7 @@ impl ObjectStates {
     }
 
     /// Whether the state of the bypass is new for an object.
-    pub(crate) fn bypass_changed(&self, who: &Object, bypass: BypassState) -> bool {
+    pub(crate) fn bypass_changed(&self, who: &ObjectRef, bypass: BypassState) -> bool {
         self.with_state(|it| {
             let known = &mut it.objects.entry(who.clone()).or_default().bypass;
             std::mem::replace(known, bypass) != bypass
@@ -283,7 +273,7 @@ impl ObjectStates {
     }
 
     /// Removes an object. Returns the Secret that it was about to need.
-    fn remove(&self, who: &Object) -> Option<ObjectKey> {
+    fn remove(&self, who: &ObjectRef) -> Option<ObjectKey> {
         self.with_state(|it| it.objects.remove(who)?.requested_secret)
     }
 }

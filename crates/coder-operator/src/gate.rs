@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aplomb::ObjectRef;
 use aplomb_api::coder::RateLimited;
 use jiff::Timestamp;
 use tokio::time::Instant;
-
-use crate::object::Object;
 
 const BASE_DELAY: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_secs(120);
@@ -24,13 +23,13 @@ const CAPPED_REFUSALS: u32 = 7;
 
 /// The backoffs of all objects. Clones share them.
 #[derive(Clone, Debug)]
-pub struct ObjectBackoffs(Arc<Mutex<State>>);
+pub(crate) struct ObjectBackoffs(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     /// Objects that were refused, or whose status was read. An entry stays after the backoff ends,
     /// so that an outdated status does not start it again.
-    gates: BTreeMap<Object, Gate>,
+    gates: BTreeMap<ObjectRef, Gate>,
     rng: fastrand::Rng,
 }
 
@@ -42,9 +41,7 @@ struct Gate {
 }
 
 impl ObjectBackoffs {
-    /// No backoffs yet.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             gates: BTreeMap::new(),
             rng: fastrand::Rng::with_seed(seed),
@@ -53,8 +50,12 @@ impl ObjectBackoffs {
 
     /// When `who` may call; `None` if now. `resume` is the rate limit in its status, which counts
     /// until this process has seen a response of its own.
-    #[must_use]
-    pub fn not_before(&self, who: &Object, resume: Option<&RateLimited>, now: (Instant, Timestamp)) -> Option<Instant> {
+    pub(crate) fn not_before(
+        &self,
+        who: &ObjectRef,
+        resume: Option<&RateLimited>,
+        now: (Instant, Timestamp),
+    ) -> Option<Instant> {
         let mut state = self.lock();
         let known = state.gates.get(who).copied();
         let gate = match (known, resume) {
@@ -71,8 +72,7 @@ impl ObjectBackoffs {
 
     /// A call of `who` was refused with 429. Returns how long it waits. Calls that were in flight
     /// together count as one refusal.
-    #[must_use]
-    pub fn record_refusal(&self, who: &Object, now: Instant) -> Duration {
+    pub(crate) fn record_refusal(&self, who: &ObjectRef, now: Instant) -> Duration {
         let mut state = self.lock();
         let State { gates, rng: dice } = &mut *state;
         let gate = gates.entry(who.clone()).or_default();
@@ -86,19 +86,17 @@ impl ObjectBackoffs {
     }
 
     /// A call of `who` got any other response.
-    pub fn record_answer(&self, who: &Object) {
+    pub(crate) fn record_answer(&self, who: &ObjectRef) {
         self.lock().gates.insert(who.clone(), Gate::default());
     }
 
     /// Whether the last response to `who` was a 429.
-    #[must_use]
-    pub fn is_refused(&self, who: &Object) -> bool {
+    pub(crate) fn is_refused(&self, who: &ObjectRef) -> bool {
         let state = self.lock();
         state.gates.get(who).is_some_and(|gate| gate.refusals > 0)
     }
 
-    /// The object was deleted.
-    pub fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &ObjectRef) {
         self.lock().gates.remove(who);
     }
 
@@ -149,5 +147,4 @@ fn jittered_delay(refusals: u32, dice: &mut fastrand::Rng) -> Duration {
 }
 
 #[cfg(test)]
-#[path = "gate_tests.rs"]
 mod tests;

@@ -1,29 +1,23 @@
 //! The Coder operator: provisioner daemons and workspace proxies, with one rate limiter per server.
 //!
-//! `provisioner` and `proxy` each observe the state, decide on one next step and run it. Only
+//! `provisioner` and `workspace_proxy` each observe the state, decide on one next step and run it. Only
 //! `client` implements coderd's API, and only `server` calls it, after the backoff of the object
 //! and the rate limiter of the identity.
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod budget;
-mod bypass;
+mod blocked;
+mod budget;
 mod children_state;
-pub mod client;
+mod client;
 mod conditions;
 mod context;
-mod ending;
-pub mod gate;
-mod hindrance;
-mod identity;
-pub mod object;
+mod gate;
 mod operator;
 mod pods;
 mod provisioner;
-pub mod pushback;
-pub mod server;
+mod server;
 pub mod telemetry;
-mod times;
 mod token_secrets;
 mod views;
 mod watches;

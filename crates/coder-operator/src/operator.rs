@@ -132,7 +132,7 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
 /// Triggers an object whose call may be made now.
 fn trigger_fn(provisioners: &Trigger, proxies: &Trigger) -> Tell {
     let (provisioners, proxies) = (provisioners.clone(), proxies.clone());
-    Arc::new(move |who| match who.kind {
+    Arc::new(move |who| match &*who.kind {
         "CoderProvisioner" => provisioners.enqueue(&who.key),
         _ => proxies.enqueue(&who.key),
     })

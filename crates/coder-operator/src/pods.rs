@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aplomb::{Context, Kind, ObjectKey, Result};
-use aplomb_api::coder::{labels, truncate_name};
+use aplomb_api::coder::{annotations, labels, truncate_name};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -19,7 +21,7 @@ use crate::access::hex;
 const MAX_LABEL: usize = 63;
 
 /// Key of the certificate authorities in the Secret.
-pub(crate) const CA_KEY: &str = "ca.crt";
+const CA_KEY: &str = "ca.crt";
 const CA_DIRECTORY: &str = "/etc/aplomb/server";
 /// The user ID in Coder's images.
 const RUN_AS_USER: i64 = 1000;
@@ -83,6 +85,37 @@ pub(crate) fn child_labels(app: &str, object: &str) -> BTreeMap<String, String> 
         ),
         ("app.kubernetes.io/managed-by".to_owned(), labels::MANAGER.to_owned()),
     ])
+}
+
+/// The metadata of a child of `object`.
+pub(crate) fn child_meta(object: &impl ResourceExt, app: &str, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: object.namespace(),
+        labels: Some(child_labels(app, &object.name_any())),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The Secret with the plaintext of the key or proxy called `name`.
+pub(crate) fn key_secret(
+    mut metadata: ObjectMeta,
+    key: &str,
+    ca: Option<&str>,
+    (name, plaintext): (&str, &[u8]),
+) -> Secret {
+    let mut data = BTreeMap::from([(key.to_owned(), ByteString(plaintext.to_vec()))]);
+    data.extend(ca.map(|ca| (CA_KEY.to_owned(), ByteString(ca.as_bytes().to_vec()))));
+    metadata.annotations = Some(BTreeMap::from([
+        (annotations::KEY_NAME.to_owned(), name.to_owned()),
+        (annotations::KEY_DIGEST.to_owned(), digest(plaintext)),
+    ]));
+    Secret {
+        metadata,
+        type_: Some("Opaque".to_owned()),
+        data: Some(data),
+        ..Secret::default()
+    }
 }
 
 /// Digest of a plaintext: identifies it without revealing it.

@@ -4,41 +4,34 @@
 //! right to act right before it is sent, and reports its result to all of them. Callers do not
 //! block: a call that has to be made later says so. What many want to know is read once.
 
-mod call;
-mod calls;
-mod desk;
-mod exchange;
-mod look;
-mod proxies;
-mod purse;
-mod shared;
-mod skew;
-mod uncounted;
-mod waiters;
+mod api;
+mod bypass;
+mod client;
+mod identity;
+mod reads;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::Clock;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::ratelimit::LimiterRegistry;
+use aplomb::{Clock, ObjectRef};
 use aplomb_api::coder::RateLimited;
 use aplomb_http_client::{ApiToken, BoxError, Transport};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use crate::blocked::Pushback;
 use crate::client::{CoderClient, ServerUrl};
 use crate::gate::ObjectBackoffs;
-use crate::object::Object;
-use crate::pushback::Pushback;
 use crate::telemetry::CoderMetrics;
-use desk::{ServerState, TokenClient};
-use waiters::CallWaiters;
+use client::{ServerState, TokenClient};
+use reads::CallWaiters;
 
-pub use crate::bypass::BypassState;
+pub(crate) use bypass::BypassState;
 
 /// How long the state of an unused server is kept.
 const UNUSED_TTL: Duration = Duration::from_secs(2 * 3600);
@@ -46,30 +39,27 @@ const UNUSED_TTL: Duration = Duration::from_secs(2 * 3600);
 const DEADLINE_MARGIN: Duration = Duration::from_millis(500);
 
 /// Opens a way to servers; the authorities in a bundle, as PEM, are trusted besides those of the machine.
-pub type CoderConnectFn = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
+pub(crate) type CoderConnectFn = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
 /// Called with an object whose turn has come. It must not call back.
-pub type Tell = Arc<dyn Fn(&Object) + Send + Sync>;
+pub(crate) type Tell = Arc<dyn Fn(&ObjectRef) + Send + Sync>;
 
 /// What servers are reached with.
 #[derive(Clone)]
-pub struct ServerPoolSettings {
-    /// The way there.
-    pub connect: CoderConnectFn,
-    /// Wall time.
-    pub clock: Clock,
-    /// Metrics and logs.
-    pub telemetry: CoderMetrics,
+pub(crate) struct ServerPoolSettings {
+    pub(crate) connect: CoderConnectFn,
+    pub(crate) clock: Clock,
+    pub(crate) telemetry: CoderMetrics,
     /// Where accounts are shown.
-    pub limiters: LimiterRegistry,
+    pub(crate) limiters: LimiterRegistry,
     /// Of everything that is drawn.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Called for objects whose turn has come.
-    pub notify: Tell,
+    pub(crate) notify: Tell,
 }
 
 /// All servers. Clones share them.
 #[derive(Clone)]
-pub struct ServerPool(Arc<Inner>);
+pub(crate) struct ServerPool(Arc<Inner>);
 
 struct Inner {
     common: Arc<Common>,
@@ -97,28 +87,27 @@ type Which = (ServerUrl, Authorities, [u8; 32]);
 
 /// One server, called with one token. Clones share what is known.
 #[derive(Clone)]
-pub struct ServerClient(Arc<TokenClient>);
+pub(crate) struct ServerClient(Arc<TokenClient>);
 
 /// Who asks, and on which terms.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
+pub(crate) struct Caller<'a> {
     /// For which object.
-    pub object: &'a Object,
+    pub(crate) object: &'a ObjectRef,
     /// Whether it wants not to be counted.
-    pub bypass: bool,
+    pub(crate) bypass: bool,
     /// The right to act.
-    pub fence: &'a Fence,
+    pub(crate) fence: &'a Fence,
     /// When it is too late for an answer.
-    pub deadline: Instant,
+    pub(crate) deadline: Instant,
     /// What the object's status says of the rate limit, so that a new process goes on where one ended.
-    pub limited: Option<&'a RateLimited>,
+    pub(crate) limited: Option<&'a RateLimited>,
 }
 
 impl Caller<'_> {
     /// When a call has to end, so that its result is processed before the caller's deadline.
     fn call_deadline(&self) -> Instant {
-        let last = self.deadline.checked_sub(DEADLINE_MARGIN);
-        last.unwrap_or(self.deadline)
+        self.deadline.checked_sub(DEADLINE_MARGIN).unwrap_or(self.deadline)
     }
 
     /// Says so if it is too late to begin anything.
@@ -133,18 +122,17 @@ impl Caller<'_> {
 
 /// What was read, and when.
 #[derive(Clone, Debug)]
-pub struct Timestamped<T> {
+pub(crate) struct Timestamped<T> {
     /// When it was asked for: it is at least as new.
-    pub requested_at: Instant,
+    pub(crate) requested_at: Instant,
     /// The same moment by the server's clock.
-    pub server_time: Timestamp,
-    /// What was read.
-    pub value: T,
+    pub(crate) server_time: Timestamp,
+    pub(crate) value: T,
 }
 
 /// How new it has to be.
 #[derive(Clone, Copy, Debug)]
-pub enum MaxAge {
+pub(crate) enum MaxAge {
     /// No older than this.
     Within(Duration),
     /// Asked for at this moment or later.
@@ -152,9 +140,7 @@ pub enum MaxAge {
 }
 
 impl ServerPool {
-    /// No servers yet.
-    #[must_use]
-    pub fn new(settings: ServerPoolSettings) -> Self {
+    pub(crate) fn new(settings: ServerPoolSettings) -> Self {
         let common = Arc::new(Common {
             backoffs: ObjectBackoffs::new(settings.seed),
             waiters: Arc::new(CallWaiters::new(settings.notify.clone())),
@@ -168,10 +154,7 @@ impl ServerPool {
 
     /// The server at an address, trusted by the authorities of a bundle, and called with a token.
     /// The same three give the same server.
-    ///
-    /// # Errors
-    /// The address or the bundle is invalid; says what to change.
-    pub fn client(&self, url: &str, ca: Option<&str>, token: &ApiToken) -> Result<ServerClient, String> {
+    pub(crate) fn client(&self, url: &str, ca: Option<&str>, token: &ApiToken) -> Result<ServerClient, String> {
         let base = ServerUrl::parse(url).map_err(|what| format!("server URL {what}"))?;
         let authorities = ca.map(|pem| Sha256::digest(pem.as_bytes()).into());
         let which = (base.clone(), authorities, token.digest());
@@ -199,13 +182,12 @@ impl ServerPool {
 
     /// Whether the last answer that an object got was a 429. What it knows from others says nothing of
     /// that.
-    #[must_use]
-    pub fn is_throttled(&self, who: &Object) -> bool {
+    pub(crate) fn is_throttled(&self, who: &ObjectRef) -> bool {
         self.0.common.backoffs.is_refused(who)
     }
 
     /// Removes the state of a deleted object, and its places in queues.
-    pub fn remove(&self, who: &Object) {
+    pub(crate) fn remove(&self, who: &ObjectRef) {
         self.0.common.backoffs.remove(who);
         let looks = self.0.common.waiters.remove_object(who);
         let sites: Vec<_> = self.with_state(|state| state.servers.values().cloned().collect());
@@ -263,12 +245,6 @@ impl fmt::Debug for ServerPool {
 impl fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.0.site.base).finish()
-    }
-}
-
-impl fmt::Debug for ServerPoolSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").finish_non_exhaustive()
     }
 }
 

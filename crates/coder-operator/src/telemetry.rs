@@ -37,23 +37,24 @@
 
 mod calls;
 mod objects;
-mod show;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aplomb::fence::Fence;
+use aplomb::ObjectRef;
+use aplomb::leadership::fence::Fence;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::object::Object;
-
-pub use self::calls::{
+pub(crate) use self::calls::{
     BypassIneffective, BypassRefused, CallCompleted, CallDeferred, CallStale, DeferReason, LimitReported,
 };
-pub use self::objects::{KeyOrphaned, KeyRotated, ObjectDecided, ObjectRemoved, RotationStage, RotationStageEnded};
+pub(crate) use self::objects::{
+    KeyOrphaned, KeyRotated, ObjectDecided, ObjectRemoved, RotationStage, RotationStageEnded,
+};
 
 /// All metrics of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -61,30 +62,30 @@ pub struct CoderMetrics(Arc<Mutex<CoderCounters>>);
 
 /// The recorded values.
 #[derive(Debug, Default)]
-pub struct CoderCounters {
+pub(crate) struct CoderCounters {
     servers: BTreeMap<String, calls::ServerCounters>,
-    objects: BTreeMap<Object, objects::ObjectSnapshot>,
-    rotations: BTreeMap<Object, objects::Rotations>,
-    orphans: BTreeMap<(&'static str, String), u64>,
+    objects: BTreeMap<ObjectRef, objects::ObjectSnapshot>,
+    rotations: BTreeMap<ObjectRef, objects::Rotations>,
+    orphans: BTreeMap<(Arc<str>, String), u64>,
     stages: objects::Stages,
     /// Leadership: a replica without it exports no state.
     fence: Option<Fence>,
 }
 
 /// An event that changes a metric, writes a log line, or both.
-pub trait Occurrence {
+pub(crate) trait CoderEvent {
     /// Updates the metrics and writes the log line.
     fn emit(self, ledger: &mut CoderCounters);
 }
 
 impl CoderMetrics {
     /// Counts and logs an event.
-    pub fn emit(&self, occurrence: impl Occurrence) {
+    pub(crate) fn emit(&self, occurrence: impl CoderEvent) {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Exports current state only while `fence` is open, since otherwise another replica does.
-    pub fn set_fence(&self, fence: &Fence) {
+    pub(crate) fn set_fence(&self, fence: &Fence) {
         let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.fence.get_or_insert_with(|| fence.clone());
     }
@@ -102,6 +103,83 @@ impl Collector for CoderMetrics {
         calls::encode(&ledger.servers, leads, &mut encoder)?;
         objects::encode(&ledger, leads, &mut encoder)
     }
+}
+
+/// Labels of one sample.
+pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
+/// One sample: its labels in addition to those of its subject, and its value.
+pub(super) type CoderSample<'a, V> = (Labels<'a>, V);
+
+/// The subject of a sample.
+pub(super) trait Subject {
+    fn labels(&self) -> Labels<'_>;
+}
+
+impl Subject for String {
+    fn labels(&self) -> Labels<'_> {
+        vec![("server", self)]
+    }
+}
+
+impl Subject for ObjectRef {
+    fn labels(&self) -> Labels<'_> {
+        let namespace = self.key.namespace.as_deref().unwrap_or_default();
+        vec![
+            ("kind", &*self.kind),
+            ("namespace", namespace),
+            ("name", &self.key.name),
+        ]
+    }
+}
+
+/// Orphans, by kind and server.
+impl Subject for (Arc<str>, String) {
+    fn labels(&self) -> Labels<'_> {
+        vec![("kind", &*self.0), ("server", &self.1)]
+    }
+}
+
+/// A metric whose samples are read from a snapshot.
+pub(super) struct CoderMetric<P: 'static, V: 'static> {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) read: fn(&P) -> Vec<CoderSample<'_, V>>,
+}
+
+pub(super) fn encode_gauges<K: Subject, P>(
+    metrics: &[CoderMetric<P, f64>],
+    pictures: &BTreeMap<K, P>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    for metric in metrics {
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
+        for (subject, picture) in pictures {
+            for (labels, value) in (metric.read)(picture) {
+                let labels = [subject.labels(), labels].concat();
+                shown.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn encode_counters<K: Subject, P>(
+    metrics: &[CoderMetric<P, u64>],
+    pictures: &BTreeMap<K, P>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    for metric in metrics {
+        let mut shown = encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Counter)?;
+        for (subject, picture) in pictures {
+            for (labels, value) in (metric.read)(picture) {
+                let labels = [subject.labels(), labels].concat();
+                shown
+                    .encode_family(&labels)?
+                    .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

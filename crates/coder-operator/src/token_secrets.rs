@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 
-use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
+use aplomb::{Action, Context, Controller, Kind, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::coder::{CoderProvisioner, CoderWorkspaceProxy, ServerBinding, TOKEN_FINALIZER};
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 
+use crate::access::Access;
+use crate::blocked::PERMANENT_RETRY;
 use crate::context::CoderContext;
-use crate::ending::PERMANENT_RETRY;
 use crate::watches::opaque_secrets;
 use crate::{provisioner, workspace_proxy};
 
@@ -54,10 +56,16 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<Secret> {
     .resync(PERMANENT_RETRY)
 }
 
-/// Whether a Secret has the finalizer.
-pub(crate) fn has_finalizer(secret: &Secret) -> bool {
-    let all = secret.metadata.finalizers.iter().flatten();
-    all.into_iter().any(|it| it == TOKEN_FINALIZER)
+fn has_finalizer(secret: &Secret) -> bool {
+    secret.finalizers().iter().any(|it| it == TOKEN_FINALIZER)
+}
+
+/// Whether the Secret with the current token has the finalizer.
+pub(crate) fn is_secret_kept<K: Kind>(cx: &Context<K>, namespace: &str, access: Option<&Access>) -> Result<bool> {
+    let secrets = cx.cache::<Secret>()?;
+    let name = access.map(|it| &*it.binding.token_secret_ref.name);
+    let found = name.and_then(|it| secrets.get(&ObjectKey::new(Some(namespace), it)));
+    Ok(found.is_some_and(|it| has_finalizer(&it)))
 }
 
 async fn reconcile(secret: &Arc<Secret>, cx: &Context<Secret>, office: &CoderContext) -> Result<Action> {

@@ -8,14 +8,12 @@ use serde_json::Value;
 /// The stages of `status.timeline` of a tunnel, in the order in which they are reached.
 pub const STAGES: [&str; 5] = ["created", "accepted", "childrenWritten", "programmed", "proven"];
 
-/// The health color of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "colour", rename_all = "camelCase")]
 pub enum HealthColor {
     /// It does not work and is not about to: offline, stalled, being deleted, or not observed yet.
     #[default]
     Grey,
-    /// It is progressing.
     Amber {
         /// The stage it has reached, or what it waits for.
         stage: String,
@@ -44,7 +42,6 @@ impl HealthColor {
         }
     }
 
-    /// The color's name, as the page and its tests use it.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -15,7 +15,6 @@ use crate::trace::{ObjectTrace, Relative, RelativeFilter, RelativeQuery, TraceIn
 pub struct ObjectStory {
     /// What `/trace/....json` serializes.
     pub trace: ObjectTrace,
-    /// Its health color.
     pub light: HealthColor,
     /// Its stages and the pushback on one time axis.
     pub picture: TimelineChart,

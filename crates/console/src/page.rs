@@ -15,9 +15,7 @@ use crate::status::Overview;
 
 /// Style, script and icon are separate files, so that the content policy can forbid everything inline.
 pub const STYLE: &str = include_str!("../templates/console.css");
-/// The script.
 pub const SCRIPT: &str = include_str!("../templates/console.js");
-/// The icon.
 pub const ICON: &str = include_str!("../templates/icon.svg");
 
 /// Templates by name. The `.html` ending turns escaping on.

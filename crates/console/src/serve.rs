@@ -2,16 +2,16 @@
 //! can be changed from here, and no header lets another origin read the responses.
 
 mod events;
-mod sources;
 #[cfg(test)]
 mod tests;
-mod trace;
 
 use std::sync::Arc;
 
-use aplomb::Clock;
-use aplomb::admin::AdminRegistry;
-use axum::extract::State;
+use aplomb::admin::{AdminRegistry, DebugState};
+use aplomb::journal::JournalLine;
+use aplomb::{Cache, Clock, Kind, ObjectRef};
+use aplomb_api::{CoderProvisioner, CoderWorkspaceProxy, Connector, HttpProxy, StableEgress};
+use axum::extract::{Path, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
@@ -20,14 +20,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use tokio::sync::Semaphore;
+use serde_json::Value;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use self::sources::DataSources;
-use self::trace::TraceSubject;
 use crate::object_story::ObjectStory;
 use crate::page;
-use crate::status::{Overview, OverviewInputs, find_resource};
+use crate::status::{ObjectMap, ObjectName, Overview, OverviewInputs, find_resource};
 
 /// How many pages can be live at once. More than these reload instead.
 const MAX_READERS: usize = 64;
@@ -35,6 +34,52 @@ const MAX_READERS: usize = 64;
 /// Only files of this origin, and no framing.
 const CSP_VALUE: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A source of objects, engine states and journals: the admin registry of a process, fixed values in tests. Never waits for
+/// a server.
+pub trait DataSources: Send + Sync + 'static {
+    /// Whole objects of our kinds, if they are watched.
+    fn objects(&self) -> ObjectMap;
+
+    fn engines(&self) -> Vec<(String, DebugState)>;
+
+    /// The journal of an object, oldest first.
+    fn journal(&self, object: &ObjectRef) -> Vec<JournalLine>;
+
+    /// Changes whenever an object has changed.
+    fn subscribe(&self) -> watch::Receiver<u64>;
+}
+
+impl DataSources for AdminRegistry {
+    fn objects(&self) -> ObjectMap {
+        let mut objects = ObjectMap::default();
+        put_cache::<HttpProxy>(&mut objects, "HTTPProxy", self.cache());
+        put_cache::<Connector>(&mut objects, "Connector", self.cache());
+        put_cache::<StableEgress>(&mut objects, "StableEgress", self.cache());
+        put_cache::<CoderProvisioner>(&mut objects, "CoderProvisioner", self.cache());
+        put_cache::<CoderWorkspaceProxy>(&mut objects, "CoderWorkspaceProxy", self.cache());
+        objects
+    }
+
+    fn engines(&self) -> Vec<(String, DebugState)> {
+        AdminRegistry::engines(self)
+    }
+
+    fn journal(&self, object: &ObjectRef) -> Vec<JournalLine> {
+        AdminRegistry::journal(self, object)
+    }
+
+    fn subscribe(&self) -> watch::Receiver<u64> {
+        AdminRegistry::subscribe(self)
+    }
+}
+
+fn put_cache<K: Kind>(objects: &mut ObjectMap, kind: &str, cache: Option<Cache<K>>) {
+    let Some(cache) = cache else { return };
+    let json = |object: &std::sync::Arc<K>| serde_json::to_value(&**object).ok();
+    let all: Vec<Value> = cache.list().iter().filter_map(json).collect();
+    objects.insert(kind, all);
+}
 
 /// The data sources of the page. Clones share them.
 #[derive(Clone)]
@@ -54,15 +99,9 @@ impl std::fmt::Debug for ConsoleState {
 }
 
 impl ConsoleState {
-    /// A console of every engine in the registry. `ends` closes live pages: a server that stops would wait for them.
+    /// A console of these sources. `ends` closes live pages: a server that stops would wait for them.
     #[must_use]
-    pub fn new(board: AdminRegistry, clock: Clock, ends: CancellationToken) -> Self {
-        Self::from_sources(board, clock, ends)
-    }
-
-    /// The same for any data sources.
-    #[must_use]
-    pub fn from_sources(sources: impl DataSources, clock: Clock, ends: CancellationToken) -> Self {
+    pub fn new(sources: impl DataSources, clock: Clock, ends: CancellationToken) -> Self {
         Self(Arc::new(Inner {
             sources: Box::new(sources),
             clock,
@@ -94,6 +133,32 @@ impl ConsoleState {
     }
 }
 
+/// The object that a page shows, as its path names it.
+#[derive(Clone, Debug)]
+struct TraceSubject {
+    kind: String,
+    name: ObjectName,
+}
+
+impl TraceSubject {
+    /// Reads `KIND/NAME` or `KIND/NAMESPACE/NAME`.
+    fn parse(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        let (kind, namespace, name) = match parts[..] {
+            [kind, name] => (kind, None, name),
+            [kind, namespace, name] => (kind, Some(namespace.to_owned()), name),
+            _ => return None,
+        };
+        Some(Self {
+            kind: kind.to_owned(),
+            name: ObjectName {
+                namespace,
+                name: name.to_owned(),
+            },
+        })
+    }
+}
+
 /// The page and its assets, to be merged with the admin endpoints.
 pub fn router(console: ConsoleState) -> Router {
     Router::new()
@@ -103,7 +168,7 @@ pub fn router(console: ConsoleState) -> Router {
         .route("/icon.svg", get(serve_icon))
         .route("/status.json", get(serve_status))
         .route("/events", get(events::serve_events))
-        .route("/trace/{*object}", get(trace::serve_trace))
+        .route("/trace/{*object}", get(serve_trace))
         .with_state(console)
 }
 
@@ -128,6 +193,28 @@ async fn serve_script() -> Response {
 
 async fn serve_icon() -> Response {
     render_response("image/svg+xml", Ok(page::ICON.to_owned()))
+}
+
+/// One object, as a page and as JSON. Uses only what this process watches; `aplomb trace` also reads from the API server.
+async fn serve_trace(State(console): State<ConsoleState>, Path(path): Path<String>) -> Response {
+    let (path, json) = match path.strip_suffix(".json") {
+        Some(bare) => (bare, true),
+        None => (&*path, false),
+    };
+    let subject = TraceSubject::parse(path);
+    let Some(story) = subject.as_ref().and_then(|it| console.story(it)) else {
+        let nothing = format!("{path} does not exist or is not watched by this process\n");
+        let kind = response_headers("text/plain; charset=utf-8");
+        return (StatusCode::NOT_FOUND, kind, nothing).into_response();
+    };
+    if json {
+        return (response_headers("application/json"), Json(story.trace)).into_response();
+    }
+    let tree = &story.trace.tree;
+    let title = format!("{} {}", tree.kind, tree.name);
+    let main = page::render_story(&story);
+    let page = main.and_then(|main| page::render_document(&title, main, &format!("/events?of={path}")));
+    render_response("text/html; charset=utf-8", page)
 }
 
 fn render_response(kind: &'static str, body: Result<String, page::RenderError>) -> Response {

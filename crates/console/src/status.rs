@@ -1,9 +1,8 @@
 //! Everything at one moment: serialized by `/status.json`, rendered on the page and printed by
 //! `aplomb status`. One value, so that they cannot disagree.
 //!
-//! Pure: made from objects, engine states and journals that the caller has read. It holds names,
-//! conditions, times and counts. A value of a spec, an annotation or a Secret is included only if a
-//! field here names it.
+//! Pure: made from objects, engine states and journals that the caller has read. It holds names, conditions, times and
+//! counts. A value of a spec, an annotation or a Secret is included only if a field here names it.
 
 mod coder;
 mod egress;
@@ -29,18 +28,16 @@ pub use self::egress::{BudgetRow, EgressRow, MoveRow, NodeRow};
 pub use self::findings::{Finding, FindingSeverity, find_all};
 pub use self::objects::{ObjectMap, ObjectName};
 pub use self::process::{KindRow, LaneRow, LimiterLaneRow, LimiterRow, OperatorRow, QueueRow, RunRow, WatchRow};
-pub(crate) use self::tunnel::pushback_marks;
 pub use self::tunnel::{ConnectorRow, PushbackMark, StageRow, TimelineRow, TunnelRow};
+pub(crate) use self::tunnel::{earliest_time, pushback_marks};
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overview {
-    /// The moment.
     pub at: Timestamp,
     /// The version of the program that reports this.
     pub version: String,
-    /// The engines, by name.
     pub operators: Vec<OperatorRow>,
     /// The informers of the engines.
     pub watches: Vec<WatchRow>,
@@ -50,15 +47,12 @@ pub struct Overview {
     pub queues: Vec<QueueRow>,
     /// Events that were passed on or dropped, and writes, by kind.
     pub kinds: Vec<KindRow>,
-    /// The tunnels.
     pub tunnels: Vec<TunnelRow>,
     /// The agents of the tunnels.
     pub connectors: Vec<ConnectorRow>,
-    /// The floating IPs.
     pub egresses: Vec<EgressRow>,
     /// Provisioner daemons and their keys.
     pub provisioners: Vec<ProvisionerRow>,
-    /// Workspace proxies.
     pub proxies: Vec<ProxyRow>,
     /// Our kinds as `kubectl get` shows them, if they are watched.
     pub tables: Vec<ObjectTable>,
@@ -87,7 +81,6 @@ fn object_tables(objects: &ObjectMap, at: Timestamp) -> Vec<ObjectTable> {
     known.collect()
 }
 
-/// The input of an [`Overview`].
 #[derive(Clone, Copy)]
 pub struct OverviewInputs<'a> {
     /// Whole objects of our kinds.
@@ -96,7 +89,6 @@ pub struct OverviewInputs<'a> {
     pub engines: &'a [(String, DebugState)],
     /// The journal of an object, oldest first.
     pub journal: &'a dyn Fn(&ObjectRef) -> Vec<JournalLine>,
-    /// The current time.
     pub at: Timestamp,
 }
 
@@ -109,7 +101,6 @@ impl std::fmt::Debug for OverviewInputs<'_> {
 }
 
 impl Overview {
-    /// The overview of these inputs.
     #[must_use]
     pub fn from_inputs(inputs: OverviewInputs<'_>) -> Self {
         let OverviewInputs {

@@ -1,7 +1,6 @@
 //! Our kinds as tables: the columns of each kind's CRD, filled from the object as JSON, as the API server
 //! prints them for `kubectl get`. Pure: the time is an argument. Shows nothing that a column does not name.
 
-mod age;
 mod cell;
 mod path;
 mod resource;
@@ -14,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::age::{age_at, human_duration};
+pub use self::cell::{age_at, human_duration};
 pub use self::resource::{KindInfo, all_resources, find_by_name};
 pub use self::text::{TableLayout, TableStyle, align_columns};
 
@@ -35,16 +34,12 @@ pub struct TableColumn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableRow {
-    /// Its namespace; `None` for a cluster-scoped kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
     /// The version of the object that the cells were read from.
     pub resource_version: String,
-    /// The generation of its spec.
     pub generation: i64,
     /// One text per column, as printed; empty where the object has no value.
     pub cells: Vec<String>,
@@ -54,11 +49,8 @@ pub struct TableRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectTable {
-    /// The kind.
     pub kind: String,
-    /// The plural, as in the server's paths.
     pub plural: String,
-    /// Whether its objects have a namespace.
     pub namespaced: bool,
     /// The name first, then the columns of the CRD.
     pub columns: Vec<TableColumn>,
@@ -76,7 +68,6 @@ impl ObjectTable {
 }
 
 impl KindInfo {
-    /// The table of `objects` at this time.
     #[must_use]
     pub fn build_table<'a>(&self, objects: impl IntoIterator<Item = &'a Value>, at: Timestamp) -> ObjectTable {
         let mut rows: Vec<TableRow> = objects.into_iter().map(|one| self.build_row(one, at)).collect();
@@ -90,7 +81,6 @@ impl KindInfo {
         }
     }
 
-    /// The row of one object at this time.
     #[must_use]
     pub fn build_row(&self, object: &Value, at: Timestamp) -> TableRow {
         let meta = &object["metadata"];

@@ -2,7 +2,6 @@
 //! arguments. Shows names, conditions, times and counts; never the contents of an object.
 
 mod moments;
-mod note;
 mod relatives;
 mod stages;
 mod text;
@@ -35,7 +34,6 @@ pub struct TraceInputs {
     pub gaps: Vec<String>,
 }
 
-/// The trace of an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectTrace {
@@ -55,10 +53,9 @@ pub struct ObjectTrace {
 }
 
 impl ObjectTrace {
-    /// The trace that these inputs give.
     #[must_use]
     pub fn from_inputs(evidence: &TraceInputs, at: Timestamp) -> Self {
-        let notes = note::parse_notes(&evidence.journal);
+        let notes = parse_notes(&evidence.journal);
         let object = &evidence.object;
         Self {
             at,
@@ -80,4 +77,71 @@ fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
 /// A time in an object.
 fn time_at(value: &Value, pointer: &str) -> Option<Timestamp> {
     str_at(value, pointer).parse().ok()
+}
+
+/// A line of an operator's journal, read from its admin address. Unknown lines are skipped: the operator may be newer than
+/// this program.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JournalNote {
+    at: Timestamp,
+    /// When it last happened, if it was repeated.
+    #[serde(default)]
+    until: Option<Timestamp>,
+    #[serde(default = "once")]
+    times: u64,
+    #[serde(flatten)]
+    what: NoteKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "what", content = "detail", rename_all = "camelCase")]
+enum NoteKind {
+    Triggered {
+        reason: String,
+        lane: String,
+    },
+    Started,
+    Ended(String),
+    Pushback {
+        class: String,
+        message: String,
+    },
+    Conflict {
+        object: String,
+        winner: Option<String>,
+    },
+    Wrote {
+        verb: String,
+        object: String,
+        version: Option<String>,
+    },
+    Stale {
+        verb: String,
+        object: String,
+    },
+    Condition {
+        condition: String,
+        status: String,
+        reason: String,
+    },
+}
+
+impl JournalNote {
+    /// Whether another writer was first. The journal has this twice: when it happens, and when the winner is known.
+    fn is_conflict(&self) -> bool {
+        matches!(&self.what, NoteKind::Pushback { class, .. } if class == "Conflict")
+    }
+}
+
+fn once() -> u64 {
+    1
+}
+
+/// The lines that can be parsed, sorted by time.
+fn parse_notes(lines: &[Value]) -> Vec<JournalNote> {
+    let understood = lines.iter().filter_map(|line| JournalNote::deserialize(line).ok());
+    let mut notes: Vec<JournalNote> = understood.collect();
+    notes.sort_by_key(|note| note.at);
+    notes
 }

@@ -21,10 +21,8 @@ impl Default for BaselineQueue {
     }
 }
 
-/// A write that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BaselineWrite {
-    /// Attempts that failed before it.
     pub(crate) failures: u32,
     pub(crate) at: Duration,
 }
@@ -88,9 +86,8 @@ impl BaselineHeartbeat {
 /// A loop that writes its failure into the status of its own object, is triggered by that write and tries
 /// again: the event arrives before any backoff ends.
 ///
-/// `echo` is the time from a write to its watch event, measured in this run. An attempt is two calls of
-/// 5 ms, a round trip within a region, and two writes, because the failed step and the whole pass each
-/// write a message.
+/// `echo` is the time from a write to its watch event, measured in this run. An attempt is two calls of 5 ms, a round
+/// trip within a region, and two writes, because the failed step and the whole pass each write a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BaselineLoop {
     pub(crate) echo: Duration,

@@ -1,5 +1,4 @@
-//! The output of the demo, as text for people or as one JSON object per line for programs. It only
-//! formats.
+//! The output of the demo, as text for people or as one JSON object per line for programs. It only formats.
 
 mod page;
 
@@ -18,7 +17,6 @@ use crate::DemoOptions;
 /// The addresses and files to begin with.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ReadyMessage {
-    /// The address of the page.
     pub(crate) page: String,
     /// The URL of the first tunnel.
     pub(crate) url: String,
@@ -26,7 +24,6 @@ pub(crate) struct ReadyMessage {
     pub(crate) log: String,
 }
 
-/// The heading of a story.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoryTitle {
     pub(crate) name: &'static str,
@@ -69,7 +66,6 @@ impl StoryMoment {
     }
 }
 
-/// The result of a story.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoryResult {
     pub(crate) pass: bool,
@@ -79,7 +75,6 @@ pub(crate) struct StoryResult {
     pub(crate) numbers: Value,
 }
 
-/// Prints everything.
 #[derive(Debug)]
 pub(crate) struct Narrator {
     format: OutputFormat,
@@ -124,7 +119,6 @@ impl Narrator {
         }
     }
 
-    /// Prints a remark.
     pub(crate) fn print_text(&self, text: &str) {
         match &self.format {
             OutputFormat::Text(page) => write_stdout(&page.format_text(text)),
@@ -165,7 +159,6 @@ impl Narrator {
         }
     }
 
-    /// Prints the results of all stories.
     pub(crate) fn print_results(&mut self, verdicts: &[(&'static str, bool)]) {
         self.script = "";
         let passed = verdicts.iter().filter(|(_, pass)| *pass).count();
@@ -212,7 +205,6 @@ impl Narrator {
     }
 }
 
-/// `PASS` or `FAIL`.
 fn result_word(pass: bool) -> &'static str {
     match pass {
         true => "PASS",
@@ -238,7 +230,6 @@ impl ProgressLine {
         Self { shown }
     }
 
-    /// Replaces the previous text.
     pub(crate) fn show(&self, what: &str) {
         if self.shown {
             eprint!("\r\x1b[2K{what} ...");

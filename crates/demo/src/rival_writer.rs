@@ -1,9 +1,8 @@
 //! Another writer that is always faster: it sits between an operator's client and the API server and
 //! writes the same object just before the operator does.
 //!
-//! The operator's applies carry no resource version, so another writer alone cannot make them fail.
-//! During the storm they get the version from before the other write, as an update has; the API server
-//! then responds with 409.
+//! The operator's applies carry no resource version, so another writer alone cannot make them fail. During the storm
+//! they get the version from before the other write, as an update has; the API server then responds with 409.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -47,7 +46,6 @@ pub(crate) struct Answer {
 }
 
 impl RivalWriter {
-    /// A writer with its own client.
     pub(crate) fn new(client: Client, namespace: &str) -> Self {
         Self {
             proxies: Api::namespaced(client, namespace),

@@ -15,7 +15,6 @@ use anyhow::Result;
 use crate::narration::{Narrator, StoryResult, StoryTitle};
 use crate::stage::DemoStage;
 
-/// A story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoryName {
     /// Conflicts while a tunnel is created.

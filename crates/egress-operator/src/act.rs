@@ -1,23 +1,23 @@
-//! Carries out one step. A step may be repeated; its result is stored before the next one starts.
-//! Which step to take, and when, is decided in `decide`.
+//! Carries out one step. A step may be repeated; its result is stored before the next one starts. Which step to take,
+//! and when, is decided in `decide`.
 
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::{Context, ErrorClass, MetadataPatch, ObjectKey, Result};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::annotations;
 use tokio::time::Instant;
 
 use crate::context::EgressContext;
+use crate::decide::{LabelTarget, Step};
+use crate::egress::{Observed, ProviderTrouble, gateway_labels};
 use crate::hcloud::HcloudAccount;
 use crate::views::{CiliumNodeView, HasLabels, NodeView};
-use crate::world::{LabelTarget, Observed, ProviderTrouble, Step, gateway_labels};
 
 /// Deadline of one call to the provider.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a step needs to run.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<StableEgress>,
     pub(crate) context: &'a EgressContext,
@@ -144,8 +144,8 @@ impl Act<'_> {
     }
 }
 
-/// Annotation of a gateway with the term of the leader that labeled it. A name that is too long for
-/// an annotation key is cut at its beginning.
+/// Annotation of a gateway with the term of the leader that labeled it. A name that is too long for an annotation key
+/// is cut at its beginning.
 fn term_annotation(name: &str) -> String {
     const MAX_NAME: usize = 63;
     let from = name.len().saturating_sub(MAX_NAME);

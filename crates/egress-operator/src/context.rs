@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::{Clock, ObjectKey, Trigger};
 use aplomb_api::StableEgress;
 use aplomb_api::egress::{MoveStatus, StableEgressSpec};
+use aplomb_http_client::ApiToken;
 use kube::ResourceExt;
 
-use crate::client::ApiToken;
+use crate::decide::Plan;
+use crate::egress::{Observed, ProviderTrouble};
 use crate::hcloud::{HcloudAccount, HcloudAccounts};
 use crate::node_filter::NodeFilters;
 use crate::probe::NodeProber;
 use crate::state::EgressStates;
 use crate::telemetry::{DeadlineBreached, EgressMetrics, GatewayDecided, GatewayRemoved, MoveEnded, MoveStarted};
 use crate::views::TokenSecretView;
-use crate::world::{Observed, Plan, ProviderTrouble};
 
 /// State shared by all reconciles. Clones share it.
 #[derive(Clone)]
@@ -33,7 +34,6 @@ pub(crate) struct EgressContext {
     pub(crate) namespace: String,
     /// The only namespace whose pods are watched.
     pub(crate) pods: Option<String>,
-    /// Name of this replica.
     pub(crate) identity: String,
     /// Token file for StableEgress objects that name no Secret.
     pub(crate) token_file: Option<PathBuf>,
@@ -45,7 +45,6 @@ impl EgressContext {
         self.accounts.uptime()
     }
 
-    /// The account of a StableEgress.
     pub(crate) fn account(
         &self,
         egress: &StableEgress,
@@ -102,7 +101,6 @@ impl EgressContext {
         })
     }
 
-    /// Stores a decision, and updates metrics.
     pub(crate) fn record_decision(&self, key: &ObjectKey, world: &Observed, plan: &Plan, fence: &Fence) {
         self.states.update(key, |memory| {
             memory.status = Some(plan.status.clone());
@@ -136,7 +134,6 @@ impl EgressContext {
         }
     }
 
-    /// Removes the state of a deleted StableEgress.
     pub(crate) fn on_deleted(&self, key: &ObjectKey) {
         self.filters.remove(key);
         self.states.remove(key);
@@ -148,6 +145,6 @@ impl EgressContext {
 
 impl std::fmt::Debug for EgressContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Office").finish_non_exhaustive()
+        f.debug_struct("EgressContext").finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! Controller setup: watched kinds, their predicates and the reconcile that each change triggers. A
-//! reconcile observes, decides and acts, one step at a time.
+//! Controller setup: watched kinds, their predicates and the reconcile that each change triggers. A reconcile observes,
+//! decides and acts, one step at a time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,11 +13,10 @@ use tokio::time::Instant;
 
 use crate::act::Act;
 use crate::context::EgressContext;
-use crate::decide::decide;
+use crate::decide::{Plan, Step, decide};
 use crate::observe::{Observer, node_filter};
 use crate::peer_reports;
 use crate::views::{CiliumNodeView, NodeView, PodView, TokenSecretView};
-use crate::world::{Plan, Step};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-egress";
@@ -40,49 +39,47 @@ const OWN_CONDITIONS: [&str; 6] = [
     conditions::FENCED,
 ];
 
-/// The controller of StableEgress.
-pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
-    let farewell = office.clone();
-    let run = office.clone();
+pub(crate) fn controller(context: &EgressContext) -> Controller<StableEgress> {
+    let farewell = context.clone();
+    let run = context.clone();
     let controller = Controller::new(NAME, move |egress, cx| {
-        let office = run.clone();
+        let context = run.clone();
         async move {
-            let ended = reconcile(&egress, &cx, &office).await;
+            let ended = reconcile(&egress, &cx, &context).await;
             let key = View::meta(&*egress).key();
             if cx.cache::<StableEgress>()?.get(&key).is_none() {
-                // The object was deleted during this reconcile, which has stored state for it
-                // again.
-                office.on_deleted(&key);
+                // The object was deleted during this reconcile, which has stored state for it again.
+                context.on_deleted(&key);
             }
             ended
         }
     });
-    let controller = watch_nodes(controller, office);
-    let controller = watch_prepared_pods(controller, office);
+    let controller = watch_nodes(controller, context);
+    let controller = watch_prepared_pods(controller, context);
     controller
         .watches::<TokenSecretView>(
-            namespace_scope(Some(&office.namespace)),
+            namespace_scope(Some(&context.namespace)),
             Predicate::unless_same(TokenSecretView::same_data),
             |secret, all| keys_by_secret(all, secret.meta().name),
         )
         .watches_optional::<Lease>(
-            peer_reports::lease_scope(&office.namespace),
+            peer_reports::lease_scope(&context.namespace),
             Predicate::changed_by(|lease: &Lease| lease.metadata.annotations.clone()),
             |_, all| matching_keys(all, |egress| egress.spec.health.signal == HealthSignal::Probe),
         )
-        .triggered_by(&office.trigger, "probe")
+        .triggered_by(&context.trigger, "probe")
         .on_deleted(move |key| farewell.on_deleted(key))
         .deadline(PASS_TIMEOUT)
 }
 
 /// The controller that probes nodes, on every replica.
-pub(crate) fn probe_controller(office: &EgressContext) -> Controller<StableEgress> {
-    let concerned = office.filters.clone();
+pub(crate) fn probe_controller(context: &EgressContext) -> Controller<StableEgress> {
+    let concerned = context.filters.clone();
     let shared = peer_reports::PeerReporter::new(
-        &office.identity,
-        &office.namespace,
-        office.prober.clone(),
-        office.clock.clone(),
+        &context.identity,
+        &context.namespace,
+        context.prober.clone(),
+        context.clock.clone(),
         Arc::new(probe_targets),
     );
     peer_reports::controller(shared).watches::<NodeView>(
@@ -92,7 +89,6 @@ pub(crate) fn probe_controller(office: &EgressContext) -> Controller<StableEgres
     )
 }
 
-/// Nodes to probe for a StableEgress.
 fn probe_targets(egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>> {
     let name = egress.metadata.name.as_deref().unwrap_or_default();
     let active = egress.status.as_ref().and_then(|status| status.active_node.clone());
@@ -103,8 +99,8 @@ fn probe_targets(egress: &StableEgress, cx: &Context<StableEgress>) -> Result<Ve
     Ok(alive.map(|node| (node.name().to_owned(), node.addresses())).collect())
 }
 
-fn watch_nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
-    let (noise, concerned) = (office.filters.clone(), office.filters.clone());
+fn watch_nodes(controller: Controller<StableEgress>, context: &EgressContext) -> Controller<StableEgress> {
+    let (noise, concerned) = (context.filters.clone(), context.filters.clone());
     controller
         .watches::<NodeView>(
             Scope::default(),
@@ -118,10 +114,10 @@ fn watch_nodes(controller: Controller<StableEgress>, office: &EgressContext) -> 
         )
 }
 
-fn watch_prepared_pods(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
-    let own = office.namespace.clone();
+fn watch_prepared_pods(controller: Controller<StableEgress>, context: &EgressContext) -> Controller<StableEgress> {
+    let own = context.namespace.clone();
     controller.watches_optional::<PodView>(
-        namespace_scope(office.pods.as_deref()),
+        namespace_scope(context.pods.as_deref()),
         Predicate::changed_by(|pod: &PodView| (pod.metadata.labels.clone(), pod.ready_on().map(str::to_owned))),
         move |pod, all| keys_by_pod(all, pod, &own),
     )
@@ -153,7 +149,7 @@ fn keys_by_cilium_node(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView)
     let has = &node.metadata.labels;
     matching_keys(all, |egress| {
         let name = egress.metadata.name.as_deref().unwrap_or_default();
-        let labels = crate::world::gateway_labels(name, &egress.spec);
+        let labels = crate::egress::gateway_labels(name, &egress.spec);
         let status = egress.status.as_ref();
         let active = status.and_then(|status| status.active_node.as_deref());
         active == Some(node.meta().name) || labels.keys().any(|key| has.contains_key(key))
@@ -167,23 +163,23 @@ fn keys_by_pod(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> V
             return false;
         };
         let namespace = wanted.namespace.as_deref().unwrap_or(own);
-        pod.meta().namespace == Some(namespace) && crate::selector::matches(&wanted.selector, &pod.metadata.labels)
+        pod.meta().namespace == Some(namespace) && crate::node_filter::matches(&wanted.selector, &pod.metadata.labels)
     })
 }
 
 /// Observes, decides and takes one step, until there is none to take.
-async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, office: &EgressContext) -> Result<Action> {
+async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, context: &EgressContext) -> Result<Action> {
     let key = View::meta(&**egress).key();
     let pods = cx.cache::<PodView>()?.freshness().synced;
-    if egress.spec.prepared.is_some() && !pods && office.uptime() < POD_SYNC_TIMEOUT {
+    if egress.spec.prepared.is_some() && !pods && context.uptime() < POD_SYNC_TIMEOUT {
         // Without pods, no node would count as prepared.
         return Ok(Action::RequeueAfter(Duration::from_secs(1)));
     }
-    let account = office.account(egress, cx.cache::<TokenSecretView>()?);
+    let account = context.account(egress, cx.cache::<TokenSecretView>()?);
     let observer = Observer {
         egress,
         cx,
-        context: office,
+        context,
         key: &key,
         account: account.as_ref().ok(),
     };
@@ -192,7 +188,7 @@ async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, offic
         let world = observer.observe()?;
         let plan = decide(&world);
         record_plan(cx, &plan, &mut told);
-        office.record_decision(&key, &world, &plan, cx.fence());
+        context.record_decision(&key, &world, &plan, cx.fence());
         let Some(step) = &plan.step else {
             return Ok(Action::RequeueAfter(plan.requeue_after));
         };
@@ -205,7 +201,7 @@ async fn reconcile(egress: &Arc<StableEgress>, cx: &Context<StableEgress>, offic
         }
         let act = Act {
             cx,
-            context: office,
+            context,
             key: &key,
             observed: &world,
             account: account.as_ref().map_err(Clone::clone),
@@ -220,8 +216,8 @@ fn is_write(step: &Step) -> bool {
     matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::WriteTerm)
 }
 
-/// Queues the status, conditions and Events of a plan. They are written at the end of the
-/// reconcile, whether or not the step succeeds.
+/// Queues the status, conditions and Events of a plan. They are written at the end of the reconcile, whether or not the
+/// step succeeds.
 fn record_plan(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     let mut status = plan.status.clone();
     // The runtime writes the conditions.

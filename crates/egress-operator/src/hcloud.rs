@@ -1,45 +1,43 @@
-//! Access to the provider: one account per token, whose rate limiter and cache all users of the
-//! token share.
+//! Access to the provider: one account per token, whose rate limiter and cache all users of the token share.
 //!
-//! Only this module may call [`crate::client`]. It sends calls through the rate limiter and under
-//! the lease, and returns their results. It does not decide or retry.
+//! Only this module may use [`client`]. It sends calls through the rate limiter and under the lease, and returns their
+//! results. It does not decide or retry.
 
 mod account;
 mod cache;
 mod call;
+pub mod client;
 mod error;
-mod quota;
+pub mod forecast;
+pub mod model;
 mod read_throttle;
 mod refresh;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::ratelimit::LimiterRegistry;
 use aplomb::{Clock, ObjectKey, Telemetry};
+use aplomb_http_client::{ApiToken, Transport};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::client::ApiToken;
 use crate::telemetry::EgressMetrics;
-use aplomb_http_client::Transport;
 
 pub use account::HcloudAccount;
+pub use error::HcloudError;
 
 /// Creates the transport to the provider; called once per account.
 pub type HcloudConnectFn = Arc<dyn Fn() -> Transport + Send + Sync>;
 
-/// Settings of all accounts.
 #[derive(Clone)]
 pub struct HcloudSettings {
-    /// URL of the provider's API, [`crate::client::ENDPOINT`] in production.
+    /// URL of the provider's API, [`client::ENDPOINT`] in production.
     pub endpoint: String,
-    /// Creates the transport.
     pub connect: HcloudConnectFn,
-    /// Metrics of the rate limiters.
     pub telemetry: Telemetry,
-    /// Metrics of calls and forecasts.
     pub egress: EgressMetrics,
     /// Wall clock for responses that have no `Date` header.
     pub clock: Clock,
@@ -69,13 +67,13 @@ impl HcloudAccounts {
         }))
     }
 
-    /// The account of a token; `who` stops using any other account. Equal tokens share an account,
-    /// wherever they were read from. `label` names the source in metrics and logs: the first one is
-    /// kept, and it must not contain a secret.
+    /// The account of a token; `who` stops using any other account. Equal tokens share an account, wherever they were
+    /// read from. `label` names the source in metrics and logs: the first one is kept, and it must not contain a
+    /// secret.
     #[must_use]
     pub fn account_for(&self, who: &ObjectKey, token: &ApiToken, label: &str) -> HcloudAccount {
         let digest = token.digest();
-        let mut accounts = self.accounts();
+        let mut accounts = self.0.accounts.lock();
         // Drop accounts without users: their token was replaced.
         accounts.retain(|other, account| {
             *other == digest || {
@@ -89,32 +87,27 @@ impl HcloudAccounts {
 
     /// `who` stops using all accounts.
     pub fn remove(&self, who: &ObjectKey) {
-        for account in self.accounts().values() {
+        for account in self.0.accounts.lock().values() {
             account.remove(who);
         }
     }
 
-    /// The clock of [`crate::world::ObservedFloatingIp`] and similar times: time since this process
-    /// started.
+    /// The clock of [`crate::egress::ObservedFloatingIp`] and similar times: time since this process started.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.0.started.elapsed()
-    }
-
-    fn accounts(&self) -> std::sync::MutexGuard<'_, BTreeMap<[u8; 32], HcloudAccount>> {
-        self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for HcloudAccounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.accounts().values()).finish()
+        f.debug_list().entries(self.0.accounts.lock().values()).finish()
     }
 }
 
 impl fmt::Debug for HcloudSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("HcloudSettings")
             .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }

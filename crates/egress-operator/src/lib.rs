@@ -1,28 +1,22 @@
 //! The egress operator: a floating IP follows a healthy node.
 //!
-//! `observe` collects a [`world::Observed`], `decide` turns it into a plan with one next step,
-//! `act` runs that step, and the three repeat until no step is left. Only `client` and `cloud` may
-//! call the provider, and only `decide` may elect a node.
+//! `observe` collects a [`egress::Observed`], `decide` turns it into a plan with one next step, `act` runs that step,
+//! and the three repeat until no step is left. Only `hcloud` may call the provider, and only `decide` may elect a node.
 #![forbid(unsafe_code)]
 
 mod act;
-pub mod client;
 mod context;
 mod controller;
 pub mod decide;
-pub mod forecast;
+pub mod egress;
 pub mod hcloud;
-#[cfg(target_os = "linux")]
-pub mod host;
 mod node_filter;
 mod observe;
 pub mod operator;
 pub mod peer_reports;
 pub mod probe;
-pub mod selector;
 mod state;
 pub mod telemetry;
 mod views;
-pub mod world;
 
 pub use operator::{EgressDeps, EgressSettings, operator, run};

@@ -1,5 +1,5 @@
-//! Collects all input of a decision into one [`Observed`]: caches, probe results, and stored state
-//! of the provider. Makes no call: `decide` chooses whether one is needed.
+//! Collects all input of a decision into one [`Observed`]: caches, probe results, and stored state of the provider.
+//! Makes no call: `decide` chooses whether one is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,15 +10,13 @@ use aplomb_api::egress::{HealthSignal, PreparedSpec, StableEgressSpec, annotatio
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::context::EgressContext;
+use crate::egress::{CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed, gateway_labels};
 use crate::hcloud::HcloudAccount;
-use crate::node_filter::NodeFilter;
+use crate::node_filter::{NodeFilter, matches};
 use crate::peer_reports::{is_disputed, read_reports};
-use crate::selector::matches;
 use crate::state::{EgressState, StateKey};
 use crate::views::{CiliumNodeView, LabelMap, NodeView, PodView};
-use crate::world::{CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed, gateway_labels};
 
-/// Sources of an observation.
 pub(crate) struct Observer<'a> {
     pub(crate) egress: &'a StableEgress,
     pub(crate) cx: &'a Context<StableEgress>,
@@ -49,7 +47,7 @@ impl Observer<'_> {
             status.conditions.clone_from(&stored.conditions);
         }
         let cloud = self.floating_ip_state(&memory, since);
-        // Must precede any cache read: see `interest`.
+        // Must precede any cache read: see `node_filter`.
         let server = cloud.observed.as_ref().and_then(|seen| seen.server);
         let interest = node_filter(&self.key.name, &self.egress.spec, status.active_node.clone(), server);
         self.context.filters.set(self.key, interest.clone());
@@ -107,8 +105,7 @@ impl Observer<'_> {
                 name: name.to_owned(),
                 server: view.server_id(),
                 candidate: matches(&interest.candidates, has),
-                // Another StableEgress may use the same value for one of several keys: then the
-                // node is its own.
+                // Another StableEgress may use the same value for one of several keys: then the node is its own.
                 labels: match &taken {
                     Some(_) => LabelState::None,
                     None => label_state(&interest.gateway, has),
@@ -127,7 +124,6 @@ impl Observer<'_> {
         Ok(nodes)
     }
 
-    /// Probe results, if probes are the health signal.
     fn probe_results(&self) -> Result<BTreeMap<String, NodeProbeResult>> {
         if self.egress.spec.health.signal != HealthSignal::Probe {
             return Ok(BTreeMap::new());
@@ -159,7 +155,6 @@ pub(crate) fn node_filter(
     }
 }
 
-/// The selector of candidates.
 fn candidate_selector(name: &str, spec: &StableEgressSpec) -> LabelSelector {
     spec.candidates.clone().unwrap_or_else(|| LabelSelector {
         match_labels: Some([(labels::CANDIDATE.to_owned(), name.to_owned())].into()),

@@ -8,9 +8,9 @@ use aplomb::ratelimit::{self, LimiterRegistry};
 use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, Error, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
-use crate::client::ENDPOINT;
 use crate::context::EgressContext;
 use crate::controller;
+use crate::hcloud::client::ENDPOINT;
 use crate::hcloud::{self, HcloudAccounts};
 use crate::node_filter::NodeFilters;
 use crate::probe::{NodeProbe, NodeProber, TcpProbe};
@@ -21,10 +21,8 @@ use aplomb_http_client::{Transport, transport};
 /// Name of the operator in Events and on the lease.
 const NAME: &str = "aplomb-egress";
 
-/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct EgressSettings {
-    /// URL of the provider's API.
     pub endpoint: String,
     /// Token file for StableEgress objects that name no Secret.
     pub token_file: Option<PathBuf>,
@@ -34,7 +32,6 @@ pub struct EgressSettings {
     pub pods_namespace: Option<String>,
     /// Unique name of this replica.
     pub identity: String,
-    /// Whether replicas elect a leader.
     pub leader_elect: bool,
     /// Address of the admin server, published on the lease.
     pub admin: Option<String>,
@@ -57,21 +54,16 @@ impl Default for EgressSettings {
 /// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct EgressDeps {
-    /// Creates the transport to the provider.
     pub connect: Arc<dyn Fn() -> Transport + Send + Sync>,
-    /// Probes nodes.
     pub probe: Arc<dyn NodeProbe>,
-    /// Wall time.
     pub clock: Clock,
     /// Runs tasks; default: the current runtime.
     pub tasks: Option<Tasks>,
-    /// Metrics of the runtime.
     pub telemetry: Telemetry,
     /// Where the engine is listed for inspection.
     pub admin_registry: AdminRegistry,
     /// Rate limiters of the API server, if operators of one process share them.
     pub api_limits: Option<ratelimit::ApiServerLimits>,
-    /// Metrics of the operator.
     pub egress: EgressMetrics,
 }
 
@@ -97,11 +89,10 @@ impl EgressDeps {
 
 impl std::fmt::Debug for EgressDeps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
+        f.debug_struct("EgressDeps").finish_non_exhaustive()
     }
 }
 
-/// The engine of the operator for any client.
 #[must_use]
 pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDeps) -> Engine {
     let budgets = LimiterRegistry::default();
@@ -115,7 +106,7 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
     });
     let poke = Trigger::default();
     let prober = new_prober(parts.probe, parts.egress.clone(), poke.clone());
-    let office = EgressContext {
+    let context = EgressContext {
         accounts: clouds,
         prober,
         trigger: poke,
@@ -142,8 +133,8 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
         set.tasks = parts.tasks;
     });
     engine
-        .controller(controller::controller(&office))
-        .controller(controller::probe_controller(&office))
+        .controller(controller::controller(&context))
+        .controller(controller::probe_controller(&context))
 }
 
 /// A prober that counts results and triggers the objects for which a result changed.

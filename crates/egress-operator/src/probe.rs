@@ -1,7 +1,7 @@
 //! Whether a node can be reached: a TCP handshake with one of its addresses.
 //!
-//! Only the handshake counts: no data is sent or read, so any listener suffices. [`NodeProber`]
-//! schedules probes; `decide` interprets failures.
+//! Only the handshake counts: no data is sent or read, so any listener suffices. [`NodeProber`] schedules probes;
+//! `decide` interprets failures.
 
 mod prober;
 
@@ -18,8 +18,7 @@ pub use self::prober::{NodeProber, ProbeOutcome};
 
 /// Checks whether a node can be reached.
 pub trait NodeProbe: Send + Sync {
-    /// Succeeds if one of `addresses` accepts a connection on `port` within `limit`; otherwise
-    /// returns why not.
+    /// Succeeds if one of `addresses` accepts a connection on `port` within `limit`; otherwise returns why not.
     fn dial<'a>(&'a self, addresses: &'a [IpAddr], port: u16, limit: Duration) -> BoxFuture<'a, Result<(), String>>;
 }
 
@@ -62,8 +61,7 @@ async fn connect_any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
     Err(refusals.join("; "))
 }
 
-/// The addresses to dial, from the `(type, address)` pairs of a node's status: its InternalIPs, then
-/// its ExternalIPs.
+/// The addresses to dial, from the `(type, address)` pairs of a node's status: its InternalIPs, then its ExternalIPs.
 #[must_use]
 pub fn dial_addresses<'a>(status: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<IpAddr> {
     let (mut internal, mut external) = (Vec::new(), Vec::new());

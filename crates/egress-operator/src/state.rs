@@ -1,18 +1,18 @@
-//! In-memory state of each StableEgress between reconciles, in addition to its status. Any of it
-//! may be lost: a new leader starts without it.
+//! In-memory state of each StableEgress between reconciles, in addition to its status. Any of it may be lost: a new
+//! leader starts without it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, StableEgressStatus};
+use parking_lot::Mutex;
 
 use crate::decide::MAX_REFUSALS;
+use crate::egress::{ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble};
 use crate::hcloud::HcloudAccount;
-use crate::world::{ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble};
 
-/// In-memory state of one StableEgress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EgressState {
     /// The leader that stored it, and the UID of the object.
@@ -24,7 +24,6 @@ pub(crate) struct EgressState {
     pub(crate) status: Option<StableEgressStatus>,
     /// Nodes already reported as permanently unusable.
     pub(crate) reported_unusable: BTreeSet<String>,
-    /// The move in progress.
     pub(crate) moving: Option<MoveInProgress>,
     trouble: Option<ProviderTrouble>,
     trouble_since: Option<Duration>,
@@ -35,8 +34,8 @@ pub(crate) struct EgressState {
 }
 
 impl EgressState {
-    /// Sets the floating IP and account of the next calls. Errors of a replaced token or floating
-    /// IP do not apply to the new one.
+    /// Sets the floating IP and account of the next calls. Errors of a replaced token or floating IP do not apply to
+    /// the new one.
     fn set_subject(&mut self, asked: &FloatingIpRef, account: Option<&HcloudAccount>) {
         let same = self.call_subject.as_ref().is_some_and(|(before, with)| {
             let same_account = match (with, account) {
@@ -73,7 +72,6 @@ impl EgressState {
         });
     }
 
-    /// A call succeeded.
     pub(crate) fn record_success(&mut self) {
         self.trouble = None;
         self.trouble_since = None;
@@ -81,7 +79,6 @@ impl EgressState {
         self.troubles = 0;
     }
 
-    /// A call failed.
     pub(crate) fn record_failure(&mut self, trouble: ProviderTrouble, now: Duration) {
         self.trouble = Some(trouble);
         self.trouble_since.get_or_insert(now);
@@ -96,7 +93,6 @@ impl EgressState {
         }
     }
 
-    /// The floating IP was read.
     pub(crate) fn record_read(&mut self) {
         let failed = self.troubles;
         self.record_success();
@@ -109,7 +105,6 @@ impl EgressState {
         }
     }
 
-    /// An Assign succeeded or failed.
     pub(crate) fn record_assign(
         &mut self,
         node: &str,
@@ -138,7 +133,6 @@ impl EgressState {
         self.moving = Some(moving);
     }
 
-    /// An action was polled.
     pub(crate) fn record_poll(&mut self, answer: Result<ActionState, ProviderTrouble>, now: Duration) {
         let Some(moving) = &mut self.moving else {
             return;
@@ -169,8 +163,7 @@ impl EgressState {
     }
 }
 
-/// The next Assign of the move `before`: to the same server, to another, or to the first one after
-/// all have failed.
+/// The next Assign of the move `before`: to the same server, to another, or to the first one after all have failed.
 pub(crate) fn next_attempt(before: Option<&MoveInProgress>, node: &str, server: i64) -> MoveInProgress {
     let same = before.filter(|before| before.server == server);
     let mut passed = before.map_or_else(BTreeSet::new, |before| before.skipped_servers.clone());
@@ -192,8 +185,7 @@ pub(crate) fn next_attempt(before: Option<&MoveInProgress>, node: &str, server: 
     }
 }
 
-/// Whether the last action reported success. A repeated Assign means that it did not move the
-/// floating IP.
+/// Whether the last action reported success. A repeated Assign means that it did not move the floating IP.
 fn action_succeeded(moving: &MoveInProgress) -> bool {
     let action = moving.action.as_ref();
     action.is_some_and(|action| action.state == ActionState::Success)
@@ -224,20 +216,18 @@ pub(crate) struct StateKey<'a> {
     pub(crate) key: &'a ObjectKey,
     /// A recreated object of the same name is another object.
     pub(crate) uid: &'a str,
-    /// The term of the leader that reads.
     pub(crate) term: u64,
 }
 
 impl EgressStates {
     /// When this process became leader `term`. Another leader may have changed what it read before.
     pub(crate) fn leader_since(&self, term: u64, now: Duration) -> Duration {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let leader = all.leader.filter(|(known, _)| *known == term);
         all.leader.insert(leader.unwrap_or((term, now))).1
     }
 
-    /// The state for calls about `asked` with `account`; empty if it belongs to another leader or
-    /// object.
+    /// The state for calls about `asked` with `account`; empty if it belongs to another leader or object.
     pub(crate) fn state_for(
         &self,
         whose: StateKey<'_>,
@@ -257,16 +247,12 @@ impl EgressStates {
         })
     }
 
-    /// Changes the state of `key`.
     pub(crate) fn update<T>(&self, key: &ObjectKey, act: impl FnOnce(&mut EgressState) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(all.states.entry(key.clone()).or_default())
+        act(self.0.lock().states.entry(key.clone()).or_default())
     }
 
-    /// Removes the state of a deleted StableEgress.
     pub(crate) fn remove(&self, key: &ObjectKey) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.states.remove(key);
+        self.0.lock().states.remove(key);
     }
 }
 

@@ -1,5 +1,5 @@
-//! The few fields of foreign objects that the operator reads. All others are skipped while
-//! decoding, so no decision can depend on them.
+//! The few fields of foreign objects that the operator reads. All others are skipped while decoding, so no decision can
+//! depend on them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,14 +12,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Serialize};
 
-use crate::world::NodeReady;
+use crate::egress::NodeReady;
 
-/// Labels by key.
 pub(crate) type LabelMap = BTreeMap<String, String>;
 
-/// A view with all its labels.
 pub(crate) trait HasLabels: View + Serialize {
-    /// The labels.
     fn labels(&self) -> &LabelMap;
 }
 
@@ -35,10 +32,8 @@ impl HasLabels for CiliumNodeView {
     }
 }
 
-/// A Node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeView {
-    /// Its metadata, with its labels.
     pub(crate) metadata: ViewMeta<LabelMap>,
     #[serde(default)]
     spec: NodeSpec,
@@ -87,41 +82,31 @@ impl View for NodeView {
 }
 
 impl NodeView {
-    /// Its name.
-    #[must_use]
     pub(crate) fn name(&self) -> &str {
         self.metadata.as_ref().name
     }
 
-    /// Its server ID at the provider, from `hcloud://<integer>` as the cloud controller manager
-    /// writes it.
-    #[must_use]
+    /// Its server ID at the provider, from `hcloud://<integer>` as the cloud controller manager writes it.
     pub(crate) fn server_id(&self) -> Option<i64> {
         let id = self.spec.provider_id.as_deref()?.strip_prefix("hcloud://")?;
         id.parse().ok().filter(|id| *id > 0)
     }
 
-    /// Whether it is cordoned.
-    #[must_use]
     pub(crate) fn cordoned(&self) -> bool {
         self.spec.unschedulable
     }
 
-    /// Its Ready condition.
-    #[must_use]
     pub(crate) fn ready(&self) -> NodeReady {
         ready_condition(&self.status.conditions)
     }
 
     /// Its addresses to probe: internal addresses first.
-    #[must_use]
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.status.addresses.iter();
         crate::probe::dial_addresses(all.map(|it| (&*it.kind, &*it.address)))
     }
 
     /// Whether it equals `other` in all but addresses and labels, for the election.
-    #[must_use]
     pub(crate) fn same_for_election(&self, other: &Self) -> bool {
         self.ready() == other.ready()
             && self.cordoned() == other.cordoned()
@@ -138,10 +123,8 @@ fn ready_condition(conditions: &[ConditionView]) -> NodeReady {
     }
 }
 
-/// A Pod.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct PodView {
-    /// Its metadata, with its labels.
     pub(crate) metadata: ViewMeta<LabelMap>,
     #[serde(default)]
     spec: PodSpec,
@@ -171,7 +154,6 @@ impl View for PodView {
 
 impl PodView {
     /// The node it runs on, if it is Ready.
-    #[must_use]
     pub(crate) fn ready_on(&self) -> Option<&str> {
         let alive = !self.metadata.as_ref().deleting;
         let ready = ready_condition(&self.status.conditions) == NodeReady::True;
@@ -182,7 +164,6 @@ impl PodView {
 /// A Secret. Not `Debug`: its values must not be printed.
 #[derive(Clone, PartialEq, Deserialize)]
 pub(crate) struct TokenSecretView {
-    /// Its metadata.
     pub(crate) metadata: ViewMeta,
     #[serde(default)]
     data: BTreeMap<String, k8s_openapi::ByteString>,
@@ -197,14 +178,10 @@ impl View for TokenSecretView {
 }
 
 impl TokenSecretView {
-    /// The value of a key.
-    #[must_use]
     pub(crate) fn value(&self, key: &str) -> Option<&[u8]> {
         self.data.get(key).map(|value| value.0.as_slice())
     }
 
-    /// Whether it has the same values as `other`.
-    #[must_use]
     pub(crate) fn same_data(&self, other: &Self) -> bool {
         self.data == other.data
     }

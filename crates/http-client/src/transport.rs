@@ -14,7 +14,7 @@ use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
 /// A transport error.
-pub type BoxError = tower::BoxError;
+pub use tower::BoxError;
 
 /// Sends a request and returns its response.
 pub type Transport = BoxCloneSyncService<Request<Bytes>, Response<Bytes>, BoxError>;

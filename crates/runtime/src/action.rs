@@ -10,13 +10,6 @@ pub enum Action {
     Done,
     /// Done for now; run again after this time even if nothing changes.
     RequeueAfter(Duration),
-    /// Something it needs does not exist yet. A change of any watched input runs it again.
-    Blocked {
-        /// A CamelCase reason for the condition.
-        reason: String,
-        /// What is missing, for people.
-        message: String,
-    },
     /// The spec cannot be carried out; only a new spec helps.
     Reject {
         /// A CamelCase reason for the condition.
@@ -33,17 +26,7 @@ impl Action {
         match self {
             Self::Done => "Settled",
             Self::RequeueAfter(_) => "Recheck",
-            Self::Blocked { .. } => "Blocked",
             Self::Reject { .. } => "Rejected",
-        }
-    }
-
-    /// Blocked, with `message`.
-    #[must_use]
-    pub fn blocked(reason: &str, message: impl Into<String>) -> Self {
-        Self::Blocked {
-            reason: reason.to_owned(),
-            message: message.into(),
         }
     }
 

@@ -98,29 +98,6 @@ impl Condition {
     pub fn new_unknown(kind: &str, reason: &str, message: impl Into<String>) -> Self {
         Self::new(kind, ConditionStatus::Unknown, reason, message)
     }
-
-    /// `Ready` is unknown because an input called `what` is stale. For a reconcile that finds a cache which
-    /// is not fresh, by [`Cache::freshness`](crate::Cache::freshness):
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use aplomb::{Action, Condition, Context, Kind, Result};
-    /// use k8s_openapi::api::core::v1::Node;
-    ///
-    /// fn judge<K: Kind>(cx: &Context<K>) -> Result<Action> {
-    ///     if !cx.cache::<Node>()?.freshness().is_fresh() {
-    ///         cx.condition(Condition::stale("the Nodes"));
-    ///         return Ok(Action::Recheck(Duration::from_secs(10)));
-    ///     }
-    ///     Ok(Action::Settled)
-    /// }
-    /// ```
-    #[must_use]
-    pub fn stale(what: &str) -> Self {
-        let message = format!("the cache of {what} is stale; waiting for the watch to recover");
-        Self::new_unknown(READY, "Stale", message)
-    }
 }
 
 /// Changes of an object's conditions in one pass.

@@ -5,25 +5,24 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::conditions::Condition;
-use crate::engine::{ControllerCaches, Kind};
+use crate::controller::{ControllerCaches, Kind};
 use crate::error::{Error, Result};
 use crate::events::{EventNote, EventRecorder};
-use crate::fence::Fence;
 use crate::key::ObjectKey;
+use crate::leadership::fence::Fence;
 use crate::queue::RunReason;
 use crate::view::View;
 use crate::writer::{ApplyResult, LiveObjects, MetadataPatch, Pass};
 
 /// The context of one pass over one object. Clones belong to the same pass.
-pub struct Context<K>(Arc<Inner<K>>);
+pub struct Context<K>(Arc<ContextParts<K>>);
 
-pub(crate) struct Inner<K> {
+pub(crate) struct ContextParts<K> {
     pub(crate) object: Arc<K>,
     pub(crate) caches: ControllerCaches,
     pub(crate) pass: Pass,
@@ -42,7 +41,7 @@ impl<K> Clone for Context<K> {
 }
 
 impl<K: Kind> Context<K> {
-    pub(crate) fn new(inner: Inner<K>) -> Self {
+    pub(crate) fn new(inner: ContextParts<K>) -> Self {
         Self(Arc::new(inner))
     }
 
@@ -92,16 +91,6 @@ impl<K: Kind> Context<K> {
         self.0.pass.adopt(&desired, self.live_objects::<C>()).await
     }
 
-    /// Like [`Self::apply`], but fails with a conflict if the child changed since it was read: for
-    /// fields that are computed from the child itself.
-    ///
-    /// # Errors
-    /// As [`Self::apply`].
-    pub async fn apply_locked<C: Kind>(&self, desired: C) -> Result<C> {
-        let known = self.live_objects::<C>();
-        Ok(self.0.pass.apply_locked(&desired, known).await?.object)
-    }
-
     /// Applies the fields that `desired` names to an object that is not a child of this one, such as a
     /// label of a node: it gets no owner, and nothing prunes it.
     ///
@@ -141,15 +130,6 @@ impl<K: Kind> Context<K> {
         let known = self.0.caches.get::<V>();
         let known = known.map(|cache| -> &dyn LiveObjects { cache });
         self.0.pass.patch_metadata::<V::Kind>(key, change, known).await
-    }
-
-    /// Sets labels and annotations of this object itself; fails with a conflict if it changed
-    /// since it was read.
-    ///
-    /// # Errors
-    /// If the server rejects the write.
-    pub async fn mark(&self, metadata: ObjectMeta) -> Result<()> {
-        self.0.pass.mark(&metadata).await
     }
 
     /// Deletes a child, or this object itself, if it exists and is unchanged since it was read. An object of
@@ -241,12 +221,6 @@ impl<K: Kind> Context<K> {
     #[must_use]
     pub fn leader_term(&self) -> u64 {
         self.0.term
-    }
-
-    /// The reasons of this run.
-    #[must_use]
-    pub fn reasons(&self) -> &[RunReason] {
-        &self.0.reasons
     }
 
     /// The deadline of this pass.

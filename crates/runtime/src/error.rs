@@ -8,8 +8,7 @@ use std::fmt;
 use kube::core::Status;
 use tokio::time::Instant;
 
-use crate::key::ObjectRef;
-use crate::version::ResourceVersion;
+use crate::key::{ObjectRef, ResourceVersion};
 
 /// The result of any operation that can fail with a classified error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -100,5 +100,4 @@ impl<T> fmt::Debug for Predicate<T> {
 }
 
 #[cfg(test)]
-#[path = "lens_tests.rs"]
 mod tests;

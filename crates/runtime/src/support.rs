@@ -1,10 +1,17 @@
-//! A map of bounded size that drops the entry that was not used for the longest time.
-//!
-//! Fully ordered: the dropped entry depends only on the order of uses.
+//! What several parts need: a hash that every run computes alike, and a map of bounded size.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Values by key, and keys by when they were last touched.
+/// A hash that is the same in every process: for jitter that a restart repeats, and to compare values.
+pub(crate) fn seed_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A map that drops the entry that was not used for the longest time. Fully ordered: the dropped entry depends
+/// only on the order of uses.
 #[derive(Debug)]
 pub(crate) struct LruMap<K, V> {
     capacity: usize,

@@ -5,10 +5,11 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{AbortHandle, BoxFuture, abortable};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
@@ -77,15 +78,13 @@ impl Tasks {
     fn record_failure(&self, name: &str, how: &str) {
         tracing::error!(task = name, "Task {how}");
         let line = format!("{name} {how}");
-        let dead = self.failed.lock();
-        dead.unwrap_or_else(PoisonError::into_inner).push(line);
+        self.failed.lock().push(line);
     }
 
     /// The tasks that ended although they must not.
     #[must_use]
     pub fn failed_tasks(&self) -> Vec<String> {
-        let dead = self.failed.lock();
-        dead.unwrap_or_else(PoisonError::into_inner).clone()
+        self.failed.lock().clone()
     }
 }
 

@@ -12,8 +12,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::key::ObjectKey;
-use crate::version::ResourceVersion;
+use crate::key::{ObjectKey, ResourceVersion};
 
 /// A type that a watch can decode and a cache can hold.
 ///

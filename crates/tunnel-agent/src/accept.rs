@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{CLOSE_NOT_ALLOWED, CLOSE_RELEASED};
+use aplomb_tunnel_protocol::{CLOSE_NOT_ALLOWED, CLOSE_RELEASED};
 use iroh::EndpointId;
 use iroh::endpoint::{Connection, Incoming, VarInt};
 use tokio::sync::{Semaphore, watch};
@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stream_handler::StreamHandler;
 
-/// Timeout of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an unlisted peer may wait to be listed, because a new gateway may connect before its listing
 /// arrives. The delay also slows down peers that are never listed.
@@ -36,7 +35,6 @@ pub fn allowed_gateways(ids: &[String]) -> AllowedGateways {
     Arc::new(ids.iter().filter_map(|id| id.parse().ok()).collect())
 }
 
-/// The context of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionContext {
     pub(crate) stream_handler: Arc<StreamHandler>,
@@ -49,7 +47,6 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
-    /// Serves a connection until it closes.
     pub(crate) async fn serve_incoming(self, incoming: Incoming) {
         let connection = match timeout(HANDSHAKE_TIMEOUT, incoming).await {
             Ok(Ok(connection)) => connection,

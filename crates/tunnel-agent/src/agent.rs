@@ -22,27 +22,19 @@ use crate::tls::OriginTlsSettings;
 /// Initial and maximum delay between retries while the API server is unavailable at startup.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of one call at startup.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Settings of an agent.
 #[derive(Debug)]
 pub struct AgentSettings {
-    /// Its key.
     pub key: AgentKey,
-    /// Its Connector.
     pub connector: DesiredConnector,
     /// Its HTTPProxy; without one it serves existing ones.
     pub proxy: Option<DesiredHttpProxy>,
-    /// The targets it exposes.
     pub expose: Vec<ExposedTarget>,
-    /// Its network configuration.
     pub network: NetworkConfig,
     /// TLS settings for https origins.
     pub origin_tls: OriginTlsSettings,
-    /// The version it reports.
     pub version: String,
-    /// The device name it reports.
     pub device: Option<String>,
     /// Delete the HTTPProxy and the Connector on exit instead of keeping them for the next start.
     pub delete_on_exit: bool,
@@ -76,7 +68,6 @@ pub async fn run(
     ended
 }
 
-/// The objects at registration.
 struct Registered {
     connector: Connector,
     proxy: Option<HttpProxy>,

@@ -5,17 +5,13 @@ use std::sync::Arc;
 
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
-use aplomb_api::tunnel::Connector;
 use iroh::{Endpoint, RelayUrl, SecretKey};
-use kube::Api;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::accept::{AllowedGateways, UNLISTED_GRACE};
 use crate::error::{Error, Result};
-use crate::event::AgentEvent;
-use crate::informers::ObservedObject;
-use crate::publish::{AddressPublisher, AgentIdentity};
+use crate::publish::AddressPublisher;
 use crate::serve::{self, NetworkConfig};
 use crate::stream_handler::StreamHandler;
 
@@ -26,11 +22,7 @@ pub(crate) struct EndpointConfig {
     pub(crate) network: NetworkConfig,
     pub(crate) stream_handler: Arc<StreamHandler>,
     pub(crate) allowed_gateways: watch::Receiver<AllowedGateways>,
-    pub(crate) connectors: Api<Connector>,
-    pub(crate) name: String,
-    pub(crate) identity: AgentIdentity,
-    pub(crate) connector: watch::Receiver<ObservedObject<Connector>>,
-    pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
+    pub(crate) publisher: AddressPublisher,
 }
 
 /// A bound endpoint that accepts gateways and is published.
@@ -55,19 +47,12 @@ impl AgentEndpoint {
             UNLISTED_GRACE,
             released.clone(),
         );
-        let publisher = AddressPublisher {
-            connectors: ground.connectors.clone(),
-            name: ground.name.clone(),
-            identity: ground.identity.clone(),
-            connector: ground.connector.clone(),
-            events: ground.events.clone(),
-        };
         Ok(Self {
             relays: relay_urls(relays),
             endpoint: endpoint.clone(),
             released,
             serving: tasks.spawn(serving),
-            publishing: tasks.spawn(publisher.run(endpoint)),
+            publishing: tasks.spawn(ground.publisher.clone().run(endpoint)),
         })
     }
 
@@ -76,7 +61,6 @@ impl AgentEndpoint {
         self.relays == relay_urls(relays)
     }
 
-    /// Waits until it fails.
     pub(crate) async fn failure(&mut self) -> Error {
         tokio::select! {
             biased;
@@ -94,7 +78,6 @@ impl AgentEndpoint {
         self.serving.join().await;
     }
 
-    /// Closes every connection with the release code.
     pub(crate) async fn close(self) {
         drop(self.publishing);
         self.released.cancel();

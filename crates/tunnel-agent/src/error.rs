@@ -5,39 +5,25 @@ use std::path::PathBuf;
 /// The result type of most of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an agent cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The key file cannot be used.
     #[error("key file {}: {problem}", file.display())]
-    Key {
-        /// The file.
-        file: PathBuf,
-        /// The problem and its fix.
-        problem: String,
-    },
-    /// The requested name is in use.
+    Key { file: PathBuf, problem: String },
     #[error("{0}")]
     NameTaken(String),
-    /// A setting is invalid.
     #[error("{0}")]
     InvalidSetting(String),
     /// The API server denied a request: the agent lacks a right, or a CRD is not installed.
     #[error("{0}")]
     Forbidden(String),
-    /// A request to the API server failed.
     #[error("cannot {what}: {source}")]
     Api {
-        /// The operation.
         what: String,
-        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
-    /// No socket could be bound.
     #[error("cannot listen: {0}")]
     Bind(String),
-    /// Another agent has published itself under this name.
     #[error("connector {0} was taken over by another agent; give each agent its own --name and key")]
     Replaced(String),
     /// The Connector or the HTTPProxy was deleted while the agent ran.
@@ -68,7 +54,6 @@ impl Error {
         }
     }
 
-    /// Whether a retry may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {

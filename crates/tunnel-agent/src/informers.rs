@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aplomb::informer::ReflectorTiming;
 use aplomb::tasks::TaskHandle;
-use aplomb::watch::ReflectorTiming;
 use aplomb::{CacheEvent, InformerSet, Scope, Tasks, Telemetry, View};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -12,13 +12,11 @@ use tokio::time::Instant;
 /// How long to wait for the informers before retrying.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The known state of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ObservedObject<T> {
     /// Not seen yet.
     #[default]
     Unknown,
-    /// It exists.
     Present(Arc<T>),
     /// It existed and was deleted.
     Deleted,
@@ -91,7 +89,6 @@ impl AgentInformers {
         {}
     }
 
-    /// Starts the configured watches.
     pub(crate) fn start(&mut self) {
         self.tasks.extend(self.informers.start(&Tasks::on_runtime()));
     }

@@ -7,27 +7,23 @@
 //! | [`event`] | [`AgentEvent`]: events for the user |
 //! | [`key`] | the secret key and its file |
 //! | [`register`] | the Connector and the HTTPProxy |
-//! | [`heart`] | the Lease and when it is renewed |
+//! | [`lease`] | the Lease and when it is renewed |
 //! | [`publish`] | the published addresses |
-//! | [`serve`], [`accept`], [`answer`] | connections of gateways and their streams |
+//! | [`serve`], [`accept`], [`stream_handler`] | connections of gateways and their streams |
 //! | [`origin`], [`target`], [`tls`] | the exposed services |
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod accept;
 pub mod agent;
-mod beat;
 mod endpoint;
 pub mod error;
 pub mod event;
-pub mod frame;
 mod informers;
 pub mod key;
 pub mod lease;
 pub mod origin;
 pub mod publish;
 pub mod register;
-mod reported;
 pub mod serve;
 pub mod stream_handler;
 pub mod target;

@@ -2,13 +2,12 @@
 //! are never dialed.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, io};
 
-use aplomb_api::wire::OriginState;
+use aplomb_tunnel_protocol::OriginState;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use rustls::pki_types::ServerName;
@@ -21,7 +20,6 @@ use crate::error::Result;
 use crate::target::{ExposedTarget, ExposedTargets};
 use crate::tls::{OriginTls, OriginTlsSettings};
 
-/// Timeout for connecting to an origin, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for a check, which many requests may share.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);

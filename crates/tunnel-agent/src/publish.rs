@@ -20,19 +20,15 @@ use crate::informers::ObservedObject;
 const COALESCE_DELAY: Duration = Duration::from_millis(100);
 /// Initial and maximum delay between retries.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Timeout of one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of addresses in the schema.
 const MAX_ADDRESSES: usize = 16;
 
 /// The part that does not change during an agent session.
 #[derive(Clone, Debug)]
 pub struct AgentIdentity {
-    /// The id of the session.
     pub session: String,
     /// The agent's version.
     pub version: String,
-    /// The device name.
     pub device: Option<String>,
     /// Whether to publish no direct address.
     pub relay_only: bool,
@@ -73,8 +69,7 @@ fn endpoint_address(address: &SocketAddr) -> EndpointAddress {
     }
 }
 
-/// Keeps the status of a Connector current.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AddressPublisher {
     pub(crate) connectors: Api<Connector>,
     pub(crate) name: String,
@@ -137,7 +132,6 @@ impl AddressPublisher {
         }
     }
 
-    /// Retries until it is written.
     async fn write_until_accepted(&self, details: &ConnectionDetails) {
         let mut wait = RETRY_DELAYS.0;
         loop {

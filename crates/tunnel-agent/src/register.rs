@@ -14,9 +14,7 @@ use crate::target::ExposedTarget;
 /// The desired Connector.
 #[derive(Clone, Debug)]
 pub struct DesiredConnector {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its class, if set.
     pub class: Option<String>,
@@ -27,13 +25,10 @@ pub struct DesiredConnector {
 /// The desired HTTPProxy.
 #[derive(Clone, Debug)]
 pub struct DesiredHttpProxy {
-    /// Its name.
     pub name: String,
     /// Custom hostnames, in addition to the platform hostname.
     pub hostnames: Vec<String>,
-    /// The origin.
     pub target: ExposedTarget,
-    /// Whether the origin uses TLS.
     pub https: bool,
 }
 
@@ -136,7 +131,6 @@ fn leads_to_connector(proxy: &HttpProxy, connector: &str) -> bool {
     })
 }
 
-/// Whether an agent wrote its spec.
 fn is_agent_managed(proxy: &HttpProxy) -> bool {
     proxy.managed_fields().iter().any(|fields| {
         fields.manager.as_deref() == Some(FIELD_MANAGER) && fields.subresource.as_deref().unwrap_or("").is_empty()

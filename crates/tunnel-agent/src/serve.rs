@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{ALPN, OLD_ALPN};
+use aplomb_tunnel_protocol::{ALPN, OLD_ALPN};
 use iroh::endpoint::{Builder, Incoming, QuicTransportConfig, VarInt, presets};
 use iroh::{Endpoint, RelayMap, RelayMode, RelayUrl, SecretKey};
 use tokio::sync::{Semaphore, watch};
@@ -15,7 +15,6 @@ use crate::accept::{AllowedGateways, ConnectionContext, MAX_WAITING};
 use crate::error::{Error, Result};
 use crate::stream_handler::StreamHandler;
 
-/// Maximum concurrent streams of a connection.
 const MAX_STREAMS_PER_CONNECTION: u32 = 1024;
 /// Maximum concurrent connections, including handshakes.
 const MAX_CONNECTIONS: usize = 256;

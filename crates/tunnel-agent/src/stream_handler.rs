@@ -1,11 +1,11 @@
-//! Handles one stream of a gateway. Whether the gateway is allowed was checked before the stream was
-//! accepted.
+//! Handles one stream of a gateway. Whether the gateway is allowed was checked before the stream was accepted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb_api::wire::{
-    ConnectorId, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, origin_check_timeout,
+use aplomb_tunnel_protocol::{
+    ConnectorId, FrameError, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, origin_check_timeout,
+    read_message, write_message,
 };
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
 use iroh::{EndpointId, SecretKey};
@@ -14,14 +14,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::event::AgentEvent;
-use crate::frame::{self, FrameReadError};
 use crate::origin::OriginPool;
 
 /// How long a gateway may take to send its request.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of the copy buffer, per direction.
 const BUFFER_BYTES: usize = 32 * 1024;
-/// Maximum concurrent streams of all gateways.
 const MAX_STREAMS: usize = 4096;
 /// Rate limit and burst of proofs.
 const PROOFS_PER_SECOND: f64 = 200.0;
@@ -37,7 +35,6 @@ const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// The reset code of a stream after a failure of the origin.
 const ORIGIN_BROKEN_CODE: VarInt = VarInt::from_u32(1);
 
-/// The context of all streams.
 #[derive(Debug)]
 pub struct StreamHandler {
     origins: OriginPool,
@@ -73,20 +70,19 @@ impl StreamHandler {
         }
     }
 
-    /// Serves one stream to its end.
     pub(crate) async fn serve_stream(&self, gateway: EndpointId, send: SendStream, recv: RecvStream) {
         let mut stream = GatewayStream { send, recv };
         let Ok(_permit) = self.streams.try_acquire() else {
             return stream.refuse(StreamRefusal::TooMany, "too many streams").await;
         };
-        let open = match timeout(OPEN_TIMEOUT, frame::read_message::<StreamRequest>(&mut stream.recv)).await {
+        let open = match timeout(OPEN_TIMEOUT, read_message::<StreamRequest>(&mut stream.recv)).await {
             Ok(Ok(open)) => open,
-            Ok(Err(FrameReadError::Frame(error))) => {
+            Ok(Err(FrameError::Stream(_))) | Err(_) => return stream.reset(),
+            Ok(Err(error)) => {
                 self.report_refusal(format!("a gateway sent an invalid message: {OTHER_VERSION_MESSAGE}"));
                 let message = format!("{error}; {OTHER_VERSION_MESSAGE}");
                 return stream.refuse(StreamRefusal::Malformed, &message).await;
             }
-            Ok(Err(FrameReadError::Stream(_))) | Err(_) => return stream.reset(),
         };
         match open {
             StreamRequest::Dial {
@@ -150,10 +146,7 @@ impl StreamHandler {
                 return stream.refuse(StreamRefusal::OriginUnreachable, &message).await;
             }
         };
-        if frame::write_message(&mut stream.send, &StreamReply::Connected)
-            .await
-            .is_err()
-        {
+        if write_message(&mut stream.send, &StreamReply::Connected).await.is_err() {
             return stream.reset();
         }
         let mut both = tokio::io::join(&mut stream.recv, &mut stream.send);
@@ -209,7 +202,7 @@ impl GatewayStream {
     }
 
     async fn reply(&mut self, reply: &StreamReply) {
-        match frame::write_message(&mut self.send, reply).await {
+        match write_message(&mut self.send, reply).await {
             // An error means that the stream has already ended.
             Ok(()) => drop(self.send.finish()),
             Err(_) => self.reset(),
@@ -240,7 +233,6 @@ fn is_nonce(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// A token bucket.
 #[derive(Debug)]
 struct ProofBucket {
     rate: f64,

@@ -12,19 +12,16 @@ pub struct ExposedTarget {
 }
 
 impl ExposedTarget {
-    /// The host, without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether it is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         let ip = self.host.parse::<IpAddr>();

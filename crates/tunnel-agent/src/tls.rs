@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 pub struct OriginTlsSettings {
     /// CAs in addition to those of the system, as PEM.
     pub ca: Option<PathBuf>,
-    /// Whether to accept any certificate.
     pub insecure: bool,
 }
 

@@ -10,14 +10,15 @@ use anyhow::{Context, Result, ensure};
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::ConnectionDetails;
-use aplomb_api::wire::{ALPN, ConnectorId, StreamReply, StreamRequest};
+use aplomb_tunnel_agent::ExposedTargets;
 use aplomb_tunnel_agent::accept::{AllowedGateways, UNLISTED_GRACE, allowed_gateways};
 use aplomb_tunnel_agent::origin::OriginPool;
 use aplomb_tunnel_agent::publish::AgentIdentity;
 use aplomb_tunnel_agent::serve::{NetworkConfig, bind, serve};
 use aplomb_tunnel_agent::stream_handler::StreamHandler;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
-use aplomb_tunnel_agent::{ExposedTargets, frame};
+use aplomb_tunnel_protocol as protocol;
+use aplomb_tunnel_protocol::{ALPN, ConnectorId, StreamReply, StreamRequest};
 use iroh::endpoint::{Connection, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, RelayUrl, SecretKey, Watcher};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -146,8 +147,8 @@ async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result
         target: origin.to_owned(),
         tls: None,
     };
-    frame::write_message(&mut send, &dial).await?;
-    ensure!(frame::read_message::<StreamReply>(&mut recv).await? == StreamReply::Connected);
+    protocol::write_message(&mut send, &dial).await?;
+    ensure!(protocol::read_message::<StreamReply>(&mut recv).await? == StreamReply::Connected);
     send.write_all(bytes).await?;
     send.finish()?;
     let mut got = Vec::new();

@@ -1,6 +1,5 @@
-//! The access log: one JSON line per request, written when the request ends. A line contains no query, header
-//! or body, because those may hold secrets. If the writer falls behind, lines are dropped; requests are never
-//! delayed.
+//! The access log: one JSON line per request, written when the request ends. A line contains no query, header or body,
+//! because those may hold secrets. If the writer falls behind, lines are dropped; requests are never delayed.
 
 use std::fmt;
 use std::io::Write;
@@ -9,28 +8,21 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// How many lines may be queued for the writer.
 const MAX_QUEUED_ENTRIES: usize = 8192;
 
-/// One request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessLogEntry {
-    /// When it arrived.
     pub time: Timestamp,
     /// The request id in this log and in the header sent to the origin.
     pub request_id: String,
-    /// IP address of the client.
     pub client: String,
     /// namespace/name of the tunnel, if the hostname belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<String>,
-    /// The configuration that served it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The method.
     pub method: String,
-    /// The requested hostname.
     pub host: String,
     /// The path, without the query.
     pub path: String,
@@ -41,9 +33,7 @@ pub struct AccessLogEntry {
     /// Why the gateway itself responded or aborted; one of [`crate::reason`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// Bytes of the request body.
     pub received: u64,
-    /// Bytes of the response body.
     pub sent: u64,
     /// Milliseconds from the first byte of the request head to the last byte of the response body.
     pub duration_ms: f64,

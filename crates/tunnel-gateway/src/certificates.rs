@@ -12,28 +12,20 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::route::find_entry;
-use crate::table::RoutingTable;
+use crate::routing::{RoutingTable, find_entry};
 
-/// Why a Secret cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// tls.crt contains no certificate.
     #[error("tls.crt does not contain a PEM certificate")]
     NoCertificate,
-    /// tls.crt is not PEM.
     #[error("tls.crt is not valid PEM")]
     UnreadableCertificate,
-    /// tls.key contains no key.
     #[error("tls.key does not contain a PEM private key")]
     NoKey,
-    /// tls.key is not PEM.
     #[error("tls.key is not valid PEM")]
     UnreadableKey,
-    /// The key type is not supported.
     #[error("tls.key has an unsupported key type: use an RSA, ECDSA or Ed25519 key")]
     UnusableKey,
-    /// The key does not match the first certificate.
     #[error("tls.key does not match the first certificate in tls.crt")]
     OtherKey,
 }

@@ -1,6 +1,17 @@
 //! The control side: the engine, and the handle with which the process shuts it down. It opens no socket, so
 //! that it also runs in virtual time.
 
+mod act;
+pub mod context;
+mod controller;
+pub mod decide;
+pub mod inputs;
+mod observe;
+mod publish_schedule;
+mod references;
+mod state;
+pub mod views;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,33 +22,25 @@ use aplomb::{Clock, Engine, ObjectKey, Tasks, Telemetry, Trigger};
 use arc_swap::ArcSwap;
 use tokio::time::timeout;
 
-use crate::controller;
-use crate::office::{Furniture, GatewayContext, ReplicaInfo};
+use crate::control::context::{GatewayContext, ReplicaInfo};
 use crate::proxy::{PhaseHandle, ServePhase};
+use crate::routing::RoutingTable;
 use crate::sessions::AgentSessions;
-use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// Timeout for deleting the GatewayReplica on shutdown.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Dependencies that tests replace.
 pub struct GatewayDeps {
-    /// The sessions with agents.
     pub sessions: Arc<dyn AgentSessions>,
     /// Triggered when a session is lost or restored.
     pub trigger: Trigger,
-    /// The current table.
     pub table: Arc<ArcSwap<RoutingTable>>,
-    /// The readiness phase.
     pub health: PhaseHandle,
-    /// Wall-clock time.
     pub clock: Clock,
     /// Runtime for tasks; the current one unless set.
     pub tasks: Option<Tasks>,
-    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Metrics of the gateway.
     pub gateway: GatewayMetrics,
 }
 
@@ -60,16 +63,8 @@ impl ControlHandle {
         admin: Option<SocketAddr>,
         parts: GatewayDeps,
     ) -> (Engine, Self) {
-        let (health, gateway) = (parts.health.clone(), parts.gateway.clone());
-        let office = GatewayContext::new(Furniture {
-            replica: place,
-            table: parts.table,
-            sessions: parts.sessions,
-            telemetry: parts.gateway,
-            health: parts.health,
-            clock: parts.clock.clone(),
-            trigger: parts.trigger,
-        });
+        let office = GatewayContext::new(place, &parts);
+        let (health, gateway) = (parts.health, parts.gateway);
         let engine = Engine::new(controller::NAME, client).configure(|set| {
             set.admin = admin;
             set.readiness = Readiness::new(move || unready_reason(health.phase()));

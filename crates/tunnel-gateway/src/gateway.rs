@@ -15,26 +15,22 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessLog;
-use crate::address::AddressDialer;
+use crate::control::context::ReplicaInfo;
 use crate::control::{ControlHandle, GatewayDeps, pass_key};
-use crate::guard::AddressPolicy;
 use crate::limits::ListenerLimits;
-use crate::office::ReplicaInfo;
+use crate::origin::address::AddressDialer;
+use crate::origin::policy::AddressPolicy;
 use crate::proxy::{ProxyServer, ProxySettings, ServePhase};
+use crate::routing::RoutingTable;
 use crate::sessions::{AgentDialer, AgentSessions, SessionManager, TargetDialer, bind_endpoint, secret_key};
-use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// Settings of the gateway.
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
-    /// Namespace of the GatewayReplicas.
     pub namespace: String,
     /// Identity of this replica. Must be unique.
     pub identity: String,
-    /// Address of the HTTP listener.
     pub listen: SocketAddr,
-    /// Address of the HTTPS listener.
     pub listen_tls: Option<SocketAddr>,
     /// IP address at which the operator reaches the listeners, if it is not the bound one.
     pub advertise: Option<IpAddr>,
@@ -46,13 +42,10 @@ pub struct GatewaySettings {
     pub quic_bind: Option<SocketAddr>,
     /// Relays, in addition to those of the ConnectorClasses.
     pub relays: Vec<String>,
-    /// Limits of the listeners.
     pub limits: ListenerLimits,
     /// Whether to send `X-Aplomb-Reason` and `X-Aplomb-Revision`.
     pub headers: bool,
-    /// Whether to write an access log to standard output.
     pub access_log: bool,
-    /// Networks of trusted proxies.
     pub trusted_proxies: Vec<IpNet>,
     /// The hostname for requests whose Host is an IP address or `localhost`.
     pub default_host: Option<String>,
@@ -96,28 +89,20 @@ impl GatewaySettings {
     }
 }
 
-/// Why a gateway cannot start, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// An address cannot be bound.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, std::io::Error),
-    /// Other hosts cannot reach the listeners.
     #[error("{0} cannot be reached from other hosts; set --advertise")]
     NoAddress(IpAddr),
-    /// The key.
     #[error(transparent)]
     Key(#[from] crate::sessions::KeyError),
-    /// The QUIC socket.
     #[error(transparent)]
     Bind(#[from] crate::sessions::BindError),
-    /// The dialer of addresses.
     #[error(transparent)]
-    Address(#[from] crate::address::AddressError),
-    /// The access log.
+    Address(#[from] crate::origin::address::AddressError),
     #[error("cannot write the access log: {0}")]
     AccessLog(std::io::Error),
-    /// The controller.
     #[error(transparent)]
     Control(#[from] aplomb::Error),
 }
@@ -223,7 +208,6 @@ fn build_server(
     Ok(ProxyServer::new(serving, table, Arc::new(dialer), telemetry))
 }
 
-/// The public listeners.
 struct Listeners {
     http: TcpListener,
     tls: Option<TcpListener>,
@@ -260,7 +244,6 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, GatewayError> {
     bound.map_err(|error| GatewayError::Listen(address, error))
 }
 
-/// How this replica is addressed.
 fn replica_info(
     settings: &GatewaySettings,
     listeners: &Listeners,

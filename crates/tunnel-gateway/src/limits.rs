@@ -6,12 +6,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The limits of the public listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerLimits {
     /// Maximum size of a request head in bytes.
     pub header_bytes: usize,
-    /// Maximum number of headers of a request.
     pub headers: usize,
     /// Timeout for the next request head on a connection, and for a TLS handshake.
     pub header_timeout: Duration,
@@ -23,7 +21,6 @@ pub struct ListenerLimits {
     pub dial_timeout: Duration,
     /// Timeout from the sent request to the response head, if the route sets none.
     pub response_timeout: Duration,
-    /// Maximum number of connections.
     pub connections: usize,
     /// Maximum connections from one address (one /64 for IPv6).
     pub connections_per_client: usize,
@@ -79,7 +76,6 @@ impl<K: Ord + Clone> KeyedLimit<K> {
         })
     }
 
-    /// Takes a slot, if one is free.
     pub(crate) fn try_acquire(self: &Arc<Self>, key: K) -> Option<LimitSlot<K>> {
         let mut taken = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         let many = taken.get(&key).copied().unwrap_or_default();

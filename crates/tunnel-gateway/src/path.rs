@@ -1,6 +1,5 @@
-//! Normalizes request paths, so that the path that is matched is the path that the origin gets. A path that
-//! servers are known to interpret differently is rejected, or must select the same rule in every
-//! interpretation. Pure.
+//! Normalizes request paths, so that the path that is matched is the path that the origin gets. A path that servers are
+//! known to interpret differently is rejected, or must select the same rule in every interpretation. Pure.
 
 use std::borrow::Cow;
 
@@ -227,5 +226,4 @@ fn decode_layer(path: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "path_tests.rs"]
 mod tests;

@@ -7,16 +7,13 @@ mod error_response;
 mod forward;
 mod handle;
 mod headers;
-mod health;
-mod idle;
 mod matched_route;
-mod meter;
 mod proof;
 pub(crate) mod request_body;
 mod request_record;
 mod response_body;
 mod shared;
-mod socket;
+mod streams;
 mod upgrade;
 
 use std::fmt;
@@ -37,25 +34,22 @@ use tokio_util::sync::CancellationToken;
 
 use self::connection_tasks::ConnectionTasks;
 use self::handle::ClientInfo;
-pub use self::health::{PhaseHandle, ServePhase};
 pub use self::response_body::ResponseBody;
 use self::shared::ProxyShared;
+pub use self::shared::{PhaseHandle, ServePhase};
 use crate::access::AccessLog;
 use crate::certificates;
-use crate::dial::OriginDialer;
 use crate::limits::{KeyedLimit, ListenerLimits};
-use crate::pool::ConnectionPool;
-use crate::table::RoutingTable;
+use crate::origin::OriginDialer;
+use crate::origin::pool::ConnectionPool;
+use crate::routing::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
-    /// Limits.
     pub limits: ListenerLimits,
     /// Whether to send `X-Aplomb-Reason` and `X-Aplomb-Revision`.
     pub headers: bool,
-    /// The access log.
     pub access_log: Option<AccessLog>,
     /// Networks of trusted proxies: their forwarding headers are accepted.
     pub trusted_proxies: Vec<IpNet>,
@@ -65,9 +59,7 @@ pub struct ProxySettings {
     /// How long it still accepts new connections while draining, because load balancers learn of the shutdown
     /// with a delay.
     pub drain_delay: Duration,
-    /// Runtime for tasks.
     pub tasks: Tasks,
-    /// Wall-clock time, for the access log.
     pub clock: Clock,
     /// Seed for request ids; must differ between processes.
     pub seed: u64,

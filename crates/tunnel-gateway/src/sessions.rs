@@ -3,9 +3,7 @@
 //! Whether an agent may be reached is not asked here: only connectors that the routing table names are
 //! dialed, by the key that their Connector states.
 
-mod bind;
-mod exchange;
-mod key;
+mod endpoint;
 mod manager;
 mod session;
 #[cfg(test)]
@@ -18,17 +16,16 @@ use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::tunnel::LostSession;
-use aplomb_api::wire::{Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest};
+use aplomb_tunnel_protocol::{Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest};
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::dial::{DialError, OriginDialer, OriginStream};
-use crate::table::{AgentTarget, OriginAddress, OriginTarget};
-use crate::world::SessionTarget;
-use exchange::{AgentStream, ExchangeError};
+use crate::control::inputs::SessionTarget;
+use crate::origin::{DialError, OriginDialer, OriginStream};
+use crate::routing::{AgentTarget, OriginAddress, OriginTarget};
+use session::{AgentStream, ExchangeError};
 
-pub use bind::{BindError, bind_endpoint};
-pub use key::{KeyError, secret_key};
+pub use endpoint::{BindError, KeyError, bind_endpoint, secret_key};
 pub use manager::SessionManager;
 
 /// How long a request waits for a session that is down.
@@ -68,7 +65,7 @@ impl AgentDialer {
         loop {
             let connection = self.0.connection(&key, dead, patience).await;
             let (connection, held) = connection.ok_or(DialError::Offline)?;
-            match exchange::request(&connection, &open(&held), until).await {
+            match session::request(&connection, &open(&held), until).await {
                 Err(ExchangeError::Connection) if dead.is_none() => dead = Some(connection.stable_id()),
                 Err(ExchangeError::Connection) => return Err(DialError::Offline),
                 Err(ExchangeError::TimedOut) => return Err(DialError::TimedOut),
@@ -147,7 +144,6 @@ fn unexpected_reply(reply: StreamReply) -> DialError {
 pub struct TargetDialer {
     /// For connectors.
     pub agents: Arc<dyn OriginDialer>,
-    /// For addresses.
     pub addresses: Arc<dyn OriginDialer>,
 }
 

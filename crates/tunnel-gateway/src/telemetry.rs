@@ -12,15 +12,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::table::RoutingTable;
+use crate::routing::RoutingTable;
 
-/// Maximum tunnels with their own series.
 const MAX_TUNNELS: usize = 1000;
 /// The label of the rest. A tunnel's own label contains a slash.
 const OTHER_TUNNELS: &str = "other";
-/// The classes of status codes.
 const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Directions of bytes.
 const DIRECTIONS: [&str; 2] = ["received", "sent"];
 /// From a cached page to a slow report.
 const DURATION_BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
@@ -53,7 +50,6 @@ struct ListenerLabels {
     listener: &'static str,
 }
 
-/// The metrics of the data path. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayMetrics(Arc<Families>);
 
@@ -89,7 +85,6 @@ impl Default for Families {
     }
 }
 
-/// A request that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestEnded<'a> {
     /// namespace/name of its tunnel.
@@ -251,7 +246,6 @@ impl GatewayMetrics {
     }
 }
 
-/// An open connection in a gauge.
 #[derive(Debug)]
 pub(crate) struct OpenGauge(Gauge);
 

@@ -53,7 +53,7 @@ async fn accept_class(classes: &Api<GatewayClass>) -> Result<()> {
             "lastTransitionTime": class.metadata.creation_timestamp,
         }]},
     });
-    let parameters = PatchParams::apply(crate::controller::NAME).force();
+    let parameters = PatchParams::apply(crate::httpproxy::NAME).force();
     let patch = Patch::Apply(status);
     classes.patch_status(CLASS, &parameters, &patch).await?;
     Ok(())
@@ -67,7 +67,7 @@ where
         return Ok(());
     }
     let parameters = PostParams {
-        field_manager: Some(crate::controller::NAME.to_owned()),
+        field_manager: Some(crate::httpproxy::NAME.to_owned()),
         ..PostParams::default()
     };
     match all.create(&parameters, &serde_json::from_value(class)?).await {

@@ -1,11 +1,11 @@
 //! The Connector: whether its class exists, which gateways may connect to it, and whether it is online.
 //!
-//! `observe` builds an [`Observed`], `decide` turns it into a [`Plan`], and `act` executes the one step that
+//! `observe` builds an [`Observed`], `decide` turns it into a [`Plan`], and the controller executes the one step that
 //! a plan can contain. Nothing here dials an agent: it reads what gateways report and what proofs have shown.
 
-mod act;
 mod controller;
 mod decide;
+mod liveness;
 mod observe;
 
 use aplomb::{Condition, EventNote};
@@ -15,11 +15,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::liveness::LivenessSignals;
+use crate::connector::liveness::LivenessSignals;
 
 pub(crate) use self::controller::controller;
 
-/// The inputs of a decision about one Connector.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
     pub(crate) name: String,
@@ -53,7 +52,6 @@ pub(crate) struct ConnectorStatusUpdate {
     pub(crate) offline_since: Option<Time>,
 }
 
-/// The result of a decision.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
     /// The watch shows it offline: read the Lease from the API server before reporting that.

@@ -6,7 +6,7 @@ use aplomb::{Clock, ObjectKey, Trigger};
 
 use crate::heartbeat::HeartbeatTracker;
 use crate::probe::TunnelProber;
-use crate::sessions::ProvenSessions;
+use crate::probe::proven_sessions::ProvenSessions;
 use crate::state::TunnelState;
 use crate::telemetry::TunnelMetrics;
 
@@ -31,21 +31,16 @@ pub(crate) struct TunnelContext {
     pub(crate) proxy_trigger: Trigger,
     /// Triggers a reconcile of a Connector.
     pub(crate) connector_trigger: Trigger,
-    /// Metrics.
     pub(crate) telemetry: TunnelMetrics,
-    /// Wall-clock time.
     pub(crate) clock: Clock,
 }
 
 impl TunnelContext {
-    /// Drops the state of a deleted tunnel.
     pub(crate) fn on_tunnel_deleted(&self, key: &ObjectKey) {
         self.state.on_tunnel_deleted(key);
         self.telemetry.remove(key);
     }
-}
 
-impl TunnelContext {
     /// Drops the state of a deleted gateway and all proofs through it.
     pub(crate) fn on_replica_deleted(&self, key: &ObjectKey) {
         self.replica_heartbeats.remove(key);

@@ -17,7 +17,6 @@ use crate::heartbeat::HeartbeatTracker;
 const BY_CLAIMANT: &str = "claimant";
 /// How long a gateway must have been dead before its record is deleted: long enough for a person to see it.
 const DEAD_RETENTION: Duration = Duration::from_secs(600);
-/// Timeout of the read of a late gateway.
 const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Deletes claims whose claimant is gone. UIDs are never reused, so a claimant that does not exist on the
@@ -102,8 +101,7 @@ async fn reconcile_replica(
             Ok(Action::RequeueAfter(wait))
         }
         ReplicaStage::Expired => {
-            // Conditional on the version that was read: if it has renewed since, this is a conflict and is
-            // retried.
+            // Conditional on the version that was read: if it has renewed since, this is a conflict and is retried.
             cx.delete::<GatewayReplica>(&key).await?;
             Ok(Action::Done)
         }

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aplomb::version::ResourceVersion;
-use aplomb::{MetaRef, ObjectKey, View, ViewMeta};
+use aplomb::key::ResourceVersion;
+use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::GatewayReplica;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use serde::Deserialize;
 use tokio::time::Instant;
+
+use crate::views::{LeaseFields, LeaseView};
 
 /// Maximum extension of deadlines after a time in which this process could not see heartbeats. Half a lease
 /// at least, because agents that could not renew meanwhile need time to do so.
@@ -34,30 +34,6 @@ pub(crate) struct Heartbeat {
 /// An object with a heartbeat.
 pub(crate) trait HasHeartbeat: View {
     fn heartbeat(&self) -> Heartbeat;
-}
-
-/// The fields read of a Lease. Clusters have many more Leases than Connectors, so this view is kept small.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(crate) struct LeaseView {
-    pub(crate) metadata: ViewMeta,
-    #[serde(default)]
-    pub(crate) spec: LeaseFields,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct LeaseFields {
-    holder_identity: Option<String>,
-    lease_duration_seconds: Option<i32>,
-    renew_time: Option<MicroTime>,
-}
-
-impl View for LeaseView {
-    type Kind = Lease;
-
-    fn meta(&self) -> MetaRef<'_> {
-        self.metadata.as_ref()
-    }
 }
 
 impl LeaseFields {
@@ -108,7 +84,6 @@ fn seconds(seconds: i32) -> Duration {
 pub(crate) struct HeartbeatRecord {
     /// When it was seen, by our clock.
     pub(crate) seen_at: Instant,
-    /// The heartbeat.
     pub(crate) heartbeat: Heartbeat,
     /// It existed before the first observation and has not changed since.
     pub(crate) unchanged_since_start: bool,
@@ -175,8 +150,7 @@ impl HeartbeatTracker {
         true
     }
 
-    /// For [`aplomb::Predicate::comparing`]: records `new` and returns whether nothing but a routine
-    /// heartbeat changed.
+    /// For [`aplomb::Predicate::comparing`]: records `new` and returns whether nothing but a routine heartbeat changed.
     pub(crate) fn is_plain_heartbeat<T: HasHeartbeat>(&self, old: &T, new: &T) -> bool {
         let news = self.record(new);
         let (old, new) = (old.heartbeat(), new.heartbeat());
@@ -214,7 +188,6 @@ impl HeartbeatTracker {
         }
     }
 
-    /// Drops the state of a deleted object.
     pub(crate) fn remove(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }

@@ -3,23 +3,21 @@
 use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
-use aplomb::ratelimit;
 use aplomb::telemetry::MetricsSource;
-use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
+use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger, ratelimit};
 
-use crate::classes;
-use crate::client::{HttpProbeClient, ProbeClient};
 use crate::context::{TunnelContext, proven_sessions};
 use crate::heartbeat::HeartbeatTracker;
+use crate::httpproxy::{self, unowned_gateways};
 use crate::probe::TunnelProber;
+use crate::probe::client::{HttpProbeClient, ProbeClient};
 use crate::state::TunnelState;
 use crate::telemetry::TunnelMetrics;
-use crate::{connector, controller, gc, unowned_gateways};
+use crate::{classes, connector, gc};
 
 /// The component name in Events and the name of the lease.
 const NAME: &str = "aplomb-tunnel";
 
-/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct TunnelSettings {
     /// Base domain of platform hostnames, for classes that set none.
@@ -28,7 +26,6 @@ pub struct TunnelSettings {
     pub namespace: String,
     /// Identity of this replica. Must be unique.
     pub identity: String,
-    /// Whether replicas elect a leader.
     pub leader_elect: bool,
     /// Address of the admin endpoint, recorded on the lease.
     pub admin: Option<String>,
@@ -49,26 +46,20 @@ impl Default for TunnelSettings {
 /// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct TunnelDeps {
-    /// Sends probe requests to gateways.
     pub probe_client: Arc<dyn ProbeClient>,
     /// Seed for the jitter of proofs.
     pub seed: u64,
-    /// Wall-clock time.
     pub clock: Clock,
     /// Runtime for tasks; the current one unless set.
     pub tasks: Option<Tasks>,
-    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Registry of the admin endpoint.
     pub admin: AdminRegistry,
     /// Rate limits of the API server, shared by the operators of one process.
     pub server: Option<ratelimit::ApiServerLimits>,
-    /// Metrics of the operator.
     pub tunnels: TunnelMetrics,
 }
 
 impl TunnelDeps {
-    /// Production dependencies.
     #[must_use]
     pub fn production(seed: u64) -> Self {
         Self {
@@ -121,7 +112,7 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
         set.tasks = parts.tasks;
     });
     engine
-        .controller(controller::controller(&office))
+        .controller(httpproxy::controller(&office))
         .controller(connector::controller(&office))
         .controller(unowned_gateways::controller(&office))
         .controller(gc::claim_controller())

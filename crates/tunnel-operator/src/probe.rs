@@ -1,21 +1,27 @@
 //! Proves a tunnel: sends a fresh nonce through the public listener of every live gateway, for every hostname
 //! and every rule, concurrently. This module returns the results; the decision is made elsewhere.
 
+pub(crate) mod client;
+pub(crate) mod proven_sessions;
+pub(crate) mod result;
+mod tls;
+mod verify;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{Backend, ConnectionDetails, reasons};
-use aplomb_api::wire::{ConnectorId, OriginState, Proof, ProofStatement, probe_timeout as patience};
+use aplomb_tunnel_protocol::{ConnectorId, OriginState, Proof, ProofStatement, probe_timeout as patience};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use crate::children::{certificate_ref, target};
-use crate::client::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
-use crate::evidence::{Ambiguity, ProbeFailure, ProbeResult, next_probe_delay, probe_subject};
-use crate::verify::{hex, verify_proof};
-use crate::world::{Observed, ObservedReplica};
+use crate::httpproxy::children::{certificate_ref, target};
+use crate::httpproxy::{Observed, ObservedReplica};
+use crate::probe::client::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
+use crate::probe::result::{Ambiguity, ProbeFailure, ProbeResult, next_probe_delay, probe_subject};
+use crate::probe::verify::{hex, verify_proof};
 
 /// Delay between a failed round and the retry within a pass: long enough for a gateway that is about to swap
 /// its table, too short to be noticed.
@@ -36,17 +42,14 @@ struct PendingProbe<'a> {
     agent: Option<ProbedAgent<'a>>,
 }
 
-/// The agent behind a rule.
 #[derive(Clone, Copy)]
 struct ProbedAgent<'a> {
-    /// The name of its Connector.
     connector: &'a str,
     uid: &'a str,
     details: &'a ConnectionDetails,
     backend: &'a Backend,
 }
 
-/// The result of one probe request.
 struct ListenerResult {
     tunnel: Result<(), ProbeFailure>,
     origin: Option<bool>,
@@ -388,8 +391,7 @@ fn network_closed_message(asked: &PendingProbe<'_>) -> String {
     )
 }
 
-/// The agent does not expose the target. The message is the same through every gateway, so no gateway is
-/// named.
+/// The agent does not expose the target. The message is the same through every gateway, so no gateway is named.
 fn not_exposed_message(agent: ProbedAgent<'_>) -> String {
     let (name, target) = (agent.connector, target(agent.backend).unwrap_or_default());
     format!("agent {name:?} does not expose {target}; restart it with --expose {target}")

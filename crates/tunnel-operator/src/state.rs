@@ -10,7 +10,7 @@ use aplomb_api::tunnel::{
     ChildRevision, ConnectionDetails, GatewayReplica, GatewayReplicaSpec, HttpProxy, TunnelTimeline,
 };
 
-use crate::evidence::ProbeResult;
+use crate::probe::result::ProbeResult;
 use crate::views::ConnectorView;
 
 /// The index of HTTPProxies by the connectors they name.
@@ -54,19 +54,16 @@ struct TunnelRecords {
     reachability: BTreeMap<ObjectKey, Reachability>,
     /// The last timeline of each tunnel, with its UID.
     timelines: BTreeMap<ObjectKey, (String, TunnelTimeline)>,
-    /// The last written children of each tunnel.
     children: BTreeMap<ObjectKey, Vec<ChildRevision>>,
     /// By UID: a gateway that is recreated under the same name is a new one.
     replicas: BTreeMap<String, GatewayReplicaSpec>,
 }
 
 impl TunnelState {
-    /// The last proof of a tunnel.
     pub(crate) fn probe_result(&self, key: &ObjectKey) -> Option<ProbeResult> {
         self.lock().probe_results.get(key).cloned()
     }
 
-    /// Records a proof.
     pub(crate) fn record_probe(&self, key: &ObjectKey, evidence: ProbeResult) {
         self.lock().probe_results.insert(key.clone(), evidence);
     }
@@ -136,18 +133,15 @@ impl TunnelState {
         (of == uid).then(|| timeline.clone())
     }
 
-    /// Records the stages that a tunnel has reached.
     pub(crate) fn record_timeline(&self, tunnel: &ObjectKey, uid: &str, timeline: TunnelTimeline) {
         let told = (uid.to_owned(), timeline);
         self.lock().timelines.insert(tunnel.clone(), told);
     }
 
-    /// Drops the state of a deleted Connector.
     pub(crate) fn on_connector_deleted(&self, key: &ObjectKey) {
         self.lock().reachability.remove(key);
     }
 
-    /// Drops the state of a deleted tunnel.
     pub(crate) fn on_tunnel_deleted(&self, key: &ObjectKey) {
         let mut known = self.lock();
         known.probe_results.remove(key);
@@ -167,19 +161,21 @@ impl TunnelState {
             let tls = spec.listen_tls.clone();
             (spec.listen.clone(), tls, spec.endpoint_id.clone())
         };
-        let Some(old) = old.filter(|old| place(old) == place(new)) else {
-            return matching_keys(&all.list(), |_| true);
+        let same = |old: &GatewayReplicaSpec| {
+            place(old) == place(new) && old.incomplete == new.incomplete && old.relays == new.relays
         };
-        if old.incomplete != new.incomplete || old.relays != new.relays {
-            return matching_keys(&all.list(), |_| true);
-        }
+        let Some(old) = old.filter(same) else {
+            return keys(&all.list());
+        };
         let mut concerned: BTreeSet<ObjectKey> = self.lock().waiting.clone();
         if old.applied.secrets != new.applied.secrets {
-            concerned.extend(matching_keys(&all.list(), |proxy| proxy.spec.tls.is_some()));
+            let mut secured = all.list();
+            secured.retain(|proxy| proxy.spec.tls.is_some());
+            concerned.extend(keys(&secured));
         }
         let (was, is): (BTreeSet<_>, BTreeSet<_>) = (lost_connectors(&old), lost_connectors(new));
         for connector in was.symmetric_difference(&is) {
-            concerned.extend(matching_keys(&all.by_index(BY_CONNECTOR, connector), |_| true));
+            concerned.extend(keys(&all.by_index(BY_CONNECTOR, connector)));
         }
         let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(ObjectKey, Option<String>)> {
             let all = spec.quarantined_routes();
@@ -209,9 +205,8 @@ fn lost_connectors(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
     all.map(|(namespace, name, _)| format!("{namespace}/{name}")).collect()
 }
 
-fn matching_keys(all: &[Arc<HttpProxy>], wanted: impl Fn(&HttpProxy) -> bool) -> Vec<ObjectKey> {
-    let wanted = all.iter().filter(|proxy| wanted(proxy));
-    wanted.map(|proxy| View::meta(&**proxy).key()).collect()
+pub(crate) fn keys(all: &[Arc<HttpProxy>]) -> Vec<ObjectKey> {
+    all.iter().map(|proxy| View::meta(&**proxy).key()).collect()
 }
 
 #[cfg(test)]

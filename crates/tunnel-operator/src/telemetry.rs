@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aplomb::ObjectKey;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb_api::tunnel::TunnelTimeline;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use prometheus_client::collector::Collector;
@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tracing::{debug, info};
 
-use crate::evidence::ProbeResult;
+use crate::probe::result::ProbeResult;
 
 /// From one write to the patience of a user.
 const STAGE_BUCKETS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0];
@@ -37,7 +37,6 @@ struct TunnelCounters {
 }
 
 impl TunnelMetrics {
-    /// Records the end of a round of proofs.
     pub(crate) fn record_probe(&self, key: &ObjectKey, evidence: &ProbeResult) {
         let failed = evidence.tunnel.as_ref().err();
         let word = match failed {
@@ -69,7 +68,6 @@ impl TunnelMetrics {
         ledger.ready.insert(key.clone(), (ready.0, ready.1.to_owned()));
     }
 
-    /// Drops the state of a deleted tunnel.
     pub(crate) fn remove(&self, key: &ObjectKey) {
         self.lock().ready.remove(key);
     }

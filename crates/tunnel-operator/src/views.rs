@@ -3,6 +3,8 @@
 
 use aplomb::{MetaRef, View, ViewMeta};
 use aplomb_api::tunnel::{ConnectionDetails, Connector, conditions};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 
 /// A Connector: how it is reached, and whether it is online.
@@ -39,7 +41,6 @@ impl View for ConnectorView {
 }
 
 impl ConnectorView {
-    /// Its `Online` condition, if set.
     pub(crate) fn online_condition(&self) -> Option<(bool, String, String)> {
         let mut all = self.status.conditions.iter();
         let online = all.find(|it| it.kind == conditions::ONLINE)?;
@@ -47,9 +48,32 @@ impl ConnectorView {
         Some((online.status == "True", reason, message))
     }
 
-    /// The fields that a tunnel reads.
     pub(crate) fn tunnel_inputs(&self) -> impl PartialEq + use<> {
         (self.status.connection_details.clone(), self.online_condition())
+    }
+}
+
+/// The fields read of a Lease. Clusters have many more Leases than Connectors, so this view is kept small.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct LeaseView {
+    pub(crate) metadata: ViewMeta,
+    #[serde(default)]
+    pub(crate) spec: LeaseFields,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct LeaseFields {
+    pub(crate) holder_identity: Option<String>,
+    pub(crate) lease_duration_seconds: Option<i32>,
+    pub(crate) renew_time: Option<MicroTime>,
+}
+
+impl View for LeaseView {
+    type Kind = Lease;
+
+    fn meta(&self) -> MetaRef<'_> {
+        self.metadata.as_ref()
     }
 }
 
@@ -58,7 +82,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::heartbeat::LeaseView;
 
     #[test]
     fn a_list_or_map_that_is_null_is_empty_in_every_view() {

@@ -12,7 +12,7 @@ const WRITERS: [&str; 10] = [
     "crates/tunnel-agent/src/publish",
     "crates/tunnel-agent/src/register",
     "crates/cli/src/crds",
-    "crates/cli/src/namespace",
+    "crates/cli/src/prerequisites",
     "crates/cli/src/tunnel",
     "crates/demo/",
 ];

@@ -1,5 +1,4 @@
-//! Names that are part of the interface: conditions, reasons, labels, annotations, and how long names are
-//! shortened.
+//! Names that are part of the interface: conditions, reasons, labels, annotations, and how long names are shortened.
 
 use sha2::{Digest, Sha256};
 
@@ -21,8 +20,7 @@ pub fn truncate_name(name: &str, most: usize) -> String {
     if name.len() <= most {
         return name.to_owned();
     }
-    let digest = Sha256::digest(name.as_bytes());
-    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let hash = crate::hex(&Sha256::digest(name.as_bytes())[..4]);
     let mut end = most.saturating_sub(hash.len() + 1);
     while !name.is_char_boundary(end) {
         end -= 1;
@@ -35,8 +33,7 @@ pub fn truncate_name(name: &str, most: usize) -> String {
 /// cluster or user.
 #[must_use]
 pub fn owner_suffix(uid: &str) -> String {
-    let digest = Sha256::digest(uid.as_bytes());
-    digest.iter().take(4).map(|it| format!("{it:02x}")).collect()
+    crate::hex(&Sha256::digest(uid.as_bytes())[..4])
 }
 
 /// The name of the key that an object creates after `sequence` others of the same `base`. It contains the mark

@@ -8,9 +8,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::records::{KeyRecord, RateLimited, RetiringKey, RotationStatus};
-use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-use super::{schema, validation};
+use super::{
+    CoderServerRef, ControlPlaneRef, KeyRecord, RateLimited, RetiringKey, RotationStatus, SecretKeyRef, schema,
+    validation,
+};
 use crate::duration::DurationString;
 
 /// Provisioner daemons of a Coder deployment, and the key they connect with.
@@ -26,49 +27,14 @@ use crate::duration::DurationString;
     status = "CoderProvisionerStatus",
     derive = "PartialEq",
     doc = "Provisioner daemons of a Coder deployment, and the key they connect with.",
-    printcolumn(
-        name = "Daemons",
-        type_ = "string",
-        json_path = ".status.daemons"
-    ),
-    printcolumn(
-        name = "Key",
-        type_ = "string",
-        json_path = ".status.provisionerKeyName"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].status"
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].reason"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Organization",
-        type_ = "string",
-        json_path = ".status.organizationName",
-        priority = 1
-    ),
-    printcolumn(
-        name = "URL",
-        type_ = "string",
-        json_path = ".status.controlPlaneURL",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        priority = 1
-    ),
+    printcolumn(name = "Daemons", type_ = "string", json_path = ".status.daemons"),
+    printcolumn(name = "Key", type_ = "string", json_path = ".status.provisionerKeyName"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Organization", type_ = "string", json_path = ".status.organizationName", priority = 1),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.controlPlaneURL", priority = 1),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase", priority = 1),
     validation = validation::OBJECT_RESERVED,
     validation = validation::KEY_SECRET_USUAL
 )]
@@ -234,9 +200,6 @@ pub struct CoderProvisionerStatus {
     pub observed_generation: Option<i64>,
     /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend(
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["type"]
-    ))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -8,9 +8,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::records::{RateLimited, RotationStatus, ServerBinding};
-use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-use super::{schema, validation};
+use super::{
+    CoderServerRef, ControlPlaneRef, RateLimited, RotationStatus, SecretKeyRef, ServerBinding, schema, validation,
+};
 use crate::duration::DurationString;
 
 /// A workspace proxy of a Coder deployment.
@@ -26,37 +26,12 @@ use crate::duration::DurationString;
     status = "CoderWorkspaceProxyStatus",
     derive = "PartialEq",
     doc = "A workspace proxy of a Coder deployment.",
-    printcolumn(
-        name = "Registered",
-        type_ = "boolean",
-        json_path = ".status.registered"
-    ),
-    printcolumn(
-        name = "Proxy",
-        type_ = "string",
-        json_path = ".status.proxyName"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].status"
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].reason"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "URL",
-        type_ = "string",
-        json_path = ".status.binding.serverURL",
-        priority = 1
-    ),
+    printcolumn(name = "Registered", type_ = "boolean", json_path = ".status.registered"),
+    printcolumn(name = "Proxy", type_ = "string", json_path = ".status.proxyName"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.binding.serverURL", priority = 1),
     validation = validation::PROXY_OBJECT_NAME,
     validation = validation::PROXY_SECRET_USUAL
 )]
@@ -225,10 +200,7 @@ pub struct CoderWorkspaceProxyStatus {
     pub observed_generation: Option<i64>,
     /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend(
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["type"]
-    ))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 

@@ -28,22 +28,18 @@ pub(super) fn known_key(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The URL of a server.
 pub(super) fn url(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 2048, &[validation::URL, URL_HOST, validation::URL_PORT])
 }
 
-/// Certificates.
 pub(super) fn ca_bundle(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 65_536, &[validation::CA_BUNDLE])
 }
 
-/// The name of an object.
 pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 253, &[NAME])
 }
 
-/// A key of a Secret's data.
 pub(super) fn data_key(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 253, &[validation::DATA_KEY])
 }
@@ -76,27 +72,22 @@ pub(super) fn proxy_name(_: &mut SchemaGenerator) -> Schema {
     string_schema(0, MAX_INPUT_LENGTH, &rules)
 }
 
-/// The display name of a proxy.
 pub(super) fn display_name(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 64, &[validation::DISPLAY_NAME])
 }
 
-/// An icon.
 pub(super) fn icon(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 2048, &[validation::ICON])
 }
 
-/// An organization.
 pub(super) fn organization(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 128, &[validation::ORGANIZATION])
 }
 
-/// An image.
 pub(super) fn image(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, MAX_INPUT_LENGTH, &[validation::IMAGE])
 }
 
-/// Tags of a key.
 pub(super) fn tags(_: &mut SchemaGenerator) -> Schema {
     map_schema(
         32,
@@ -105,28 +96,23 @@ pub(super) fn tags(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// Annotations of a Service.
 pub(super) fn annotations(_: &mut SchemaGenerator) -> Schema {
     let value = with_description("The annotation's value.", string_schema(0, 4096, &[]));
     map_schema(32, &value, &[])
 }
 
-/// The type of a Service.
 pub(super) fn service_type(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["ClusterIP", "NodePort", "LoadBalancer"] })
 }
 
-/// Arguments of `coder provisioner start`.
 pub(super) fn provisioner_args(_: &mut SchemaGenerator) -> Schema {
     args_schema(&[validation::PROVISIONER_ARGS])
 }
 
-/// Arguments of `coder wsproxy server`.
 pub(super) fn proxy_args(_: &mut SchemaGenerator) -> Schema {
     args_schema(&[validation::PROXY_ARGS])
 }
 
-/// Environment of provisioner daemons.
 pub(super) fn provisioner_env(_: &mut SchemaGenerator) -> Schema {
     env_schema(&[
         validation::PROVISIONER_ENV_URL,
@@ -136,12 +122,10 @@ pub(super) fn provisioner_env(_: &mut SchemaGenerator) -> Schema {
     ])
 }
 
-/// Environment of workspace proxies.
 pub(super) fn proxy_env(_: &mut SchemaGenerator) -> Schema {
     env_schema(&[validation::PROXY_ENV_URL, validation::PROXY_ENV_TOKEN])
 }
 
-/// Secrets to pull an image with.
 pub(super) fn pull_secrets(_: &mut SchemaGenerator) -> Schema {
     let secret = json_schema!({
         "description": "A Secret in the same namespace.",
@@ -152,7 +136,6 @@ pub(super) fn pull_secrets(_: &mut SchemaGenerator) -> Schema {
     named_list_schema(16, &secret, &[])
 }
 
-/// Resources of a container.
 pub(super) fn resources(_: &mut SchemaGenerator) -> Schema {
     let amount = json_schema!({
         "description": "An amount, like 500m or 2Gi.",

@@ -9,8 +9,7 @@ pub(super) const ONE_SERVER: CelRule = (
 );
 pub(super) const URL: CelRule = (
     r"self.matches('^https?://([^]/?#@:[]+|[[][^]/?#@[]+])(:[0-9]+)?/?$')",
-    "write http:// or https:// and a host, like https://coder.example.com: leave out user, path, \
-     query and fragment",
+    "write http:// or https:// and a host, like https://coder.example.com: leave out user, path, query and fragment",
 );
 pub(super) const URL_PORT: CelRule = (
     "!self.matches(':[0-9]+/?$') || self.matches(':0*([1-9]|[1-9][0-9]{1,3}|[1-5][0-9]{4}|\
@@ -19,8 +18,7 @@ pub(super) const URL_PORT: CelRule = (
 );
 pub(super) const CA_BUNDLE: CelRule = (
     "self.contains('-----BEGIN CERTIFICATE-----') && self.contains('-----END CERTIFICATE-----')",
-    "not a PEM certificate: include the lines -----BEGIN CERTIFICATE----- and -----END \
-     CERTIFICATE-----",
+    "not a PEM certificate: include the lines -----BEGIN CERTIFICATE----- and -----END CERTIFICATE-----",
 );
 pub(super) const DATA_KEY: CelRule = (
     "self.matches('^[-._a-zA-Z0-9]+$') && !self.matches('^[.][.]?$|^[.][.].')",
@@ -62,16 +60,14 @@ pub(super) const KEY_NAME_RESERVED: CelRule = (
     "built-in, user-auth and psk are reserved by the server: choose another name",
 );
 pub(super) const OBJECT_RESERVED: CelRule = (
-    "!(self.metadata.name in ['built-in', 'user-auth', 'psk']) || \
-     (has(self.spec.key) && has(self.spec.key.name))",
+    "!(self.metadata.name in ['built-in', 'user-auth', 'psk']) || (has(self.spec.key) && has(self.spec.key.name))",
     "the key gets the name of this object, and built-in, user-auth and psk are reserved by the \
      server: set spec.key.name, or rename the object",
 );
 pub(super) const KEY_SECRET: CelRule = (
     "!has(self.server) || !has(self.key) || !has(self.key.secretName) || \
      self.key.secretName != self.server.tokenSecretRef.name",
-    "the operator writes key.secretName and would overwrite the token in \
-     server.tokenSecretRef: choose another name",
+    "the operator writes key.secretName and would overwrite the token in server.tokenSecretRef: choose another name",
 );
 pub(super) const KEY_SECRET_USUAL: CelRule = (
     "!has(self.spec.server) || (has(self.spec.key) && has(self.spec.key.secretName)) || \
@@ -110,8 +106,7 @@ pub(super) const ENV_NAME: CelRule = (
     "not a variable name: write letters, digits and '_', like TF_LOG",
 );
 pub(super) const ENV_SOURCE: CelRule = (
-    "(has(self.configMapKeyRef) ? 1 : 0) + (has(self.secretKeyRef) ? 1 : 0) + \
-     (has(self.fieldRef) ? 1 : 0) == 1",
+    "(has(self.configMapKeyRef) ? 1 : 0) + (has(self.secretKeyRef) ? 1 : 0) + (has(self.fieldRef) ? 1 : 0) == 1",
     "give exactly one of configMapKeyRef, secretKeyRef and fieldRef",
 );
 pub(super) const ENV_EITHER: CelRule = (
@@ -129,8 +124,7 @@ pub(super) const PROVISIONER_ENV_KEY: CelRule = (
 );
 pub(super) const PROVISIONER_ENV_TAGS: CelRule = (
     "self.all(e, e.name != 'CODER_PROVISIONERD_TAGS')",
-    "tags belong to the key, and CODER_PROVISIONERD_TAGS stops a daemon with a key from starting: \
-     use tags",
+    "tags belong to the key, and CODER_PROVISIONERD_TAGS stops a daemon with a key from starting: use tags",
 );
 pub(super) const PROVISIONER_ENV_ORGANIZATION: CelRule = (
     "self.all(e, e.name != 'CODER_ORGANIZATION')",
@@ -194,8 +188,7 @@ pub(super) const PROXY_SECRET_USUAL: CelRule = (
      has(self.spec.bootstrap.generatedTokenSecretName) || \
      self.metadata.name + '-proxy-token' != self.spec.bootstrap.server.tokenSecretRef.name",
     "the proxy's token would overwrite the operator's: by default it is stored in the Secret \
-     NAME-proxy-token. Set spec.bootstrap.generatedTokenSecretName, or keep the token in another \
-     Secret",
+     NAME-proxy-token. Set spec.bootstrap.generatedTokenSecretName, or keep the token in another Secret",
 );
 pub(super) const DISPLAY_NAME: CelRule = (
     r"!self.matches('^\\s|\\s$|[\x00-\x1f\x7f]')",

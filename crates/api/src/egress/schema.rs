@@ -34,8 +34,7 @@ pub(super) fn selector(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [{
             "rule": "(has(self.matchLabels) && self.matchLabels.size() > 0) || \
                      (has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-            "message": "an empty selector would match everything: give matchLabels or \
-                        matchExpressions",
+            "message": "an empty selector would match everything: give matchLabels or matchExpressions",
         }],
     })
 }
@@ -67,8 +66,7 @@ fn requirement_schema() -> Value {
             },
         },
         "x-kubernetes-validations": [{
-            "rule": "(self.operator in ['In', 'NotIn']) == \
-                     (has(self.values) && self.values.size() > 0)",
+            "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
             "message": "In and NotIn need at least one of values, Exists and DoesNotExist none",
         }],
     })
@@ -87,7 +85,6 @@ fn label_value_schema() -> Value {
     })
 }
 
-/// Labels to set on a node.
 pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -100,14 +97,12 @@ pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
             },
             {
                 "rule": "self.all(key, key.matches('^([a-z0-9.-]+/)?[A-Za-z0-9_.-]+$'))",
-                "message": "a label key must be like example.com/name or name: letters, digits, \
-                            '-', '_' and '.'",
+                "message": "a label key must be like example.com/name or name: letters, digits, '-', '_' and '.'",
             },
         ],
     })
 }
 
-/// Networks.
 pub(super) fn networks(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -119,8 +114,7 @@ pub(super) fn networks(_: &mut SchemaGenerator) -> Schema {
             "maxLength": 43,
             "x-kubernetes-validations": [{
                 "rule": "isCIDR(self)",
-                "message": "not a network: write it like 192.0.2.0/24, or 192.0.2.7/32 for one \
-                            address",
+                "message": "not a network: write it like 192.0.2.0/24, or 192.0.2.7/32 for one address",
             }],
         },
     })

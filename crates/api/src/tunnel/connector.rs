@@ -21,37 +21,13 @@ use super::{schema, validation};
     status = "ConnectorStatus",
     derive = "PartialEq",
     doc = "An agent that dials local services for tunnels.",
-    printcolumn(
-        name = "Online",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Online')].status"
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Online')].reason"
-    ),
+    printcolumn(name = "Online", type_ = "string", json_path = ".status.conditions[?(@.type=='Online')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Online')].reason"),
     printcolumn(name = "Last-Seen", type_ = "date", json_path = ".status.lastSeen"),
-    printcolumn(
-        name = "Offline-Since",
-        type_ = "date",
-        json_path = ".status.offlineSince"
-    ),
-    printcolumn(
-        name = "Agent",
-        type_ = "string",
-        json_path = ".status.connectionDetails.agentVersion"
-    ),
-    printcolumn(
-        name = "Device",
-        type_ = "string",
-        json_path = ".status.connectionDetails.device"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
+    printcolumn(name = "Offline-Since", type_ = "date", json_path = ".status.offlineSince"),
+    printcolumn(name = "Agent", type_ = "string", json_path = ".status.connectionDetails.agentVersion"),
+    printcolumn(name = "Device", type_ = "string", json_path = ".status.connectionDetails.device"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = validation::CONNECTOR_NAME
 )]
 #[serde(rename_all = "camelCase")]
@@ -101,10 +77,7 @@ pub struct ConnectorStatus {
     pub observed_generation: Option<i64>,
     /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend(
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["type"]
-    ))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 

@@ -30,11 +30,7 @@ pub struct RouteMatch {
 
 /// A path, compared as a whole, by prefix of its segments, or by a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(
-    validation = validation::PATH,
-    validation = validation::PATH_NORMAL,
-    validation = validation::PATH_REGEX
-)]
+#[x_kube(validation = validation::PATH, validation = validation::PATH_NORMAL, validation = validation::PATH_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct PathMatch {
     /// How the path is compared.
@@ -120,8 +116,7 @@ pub enum HttpMethod {
     Patch,
 }
 
-/// A change to a request or its response. The field that the type names must be set, and no
-/// other.
+/// A change to a request or its response. The field that the type names must be set, and no other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = validation::FILTER_MEMBER)]
 #[serde(rename_all = "camelCase")]

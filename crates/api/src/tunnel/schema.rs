@@ -25,7 +25,6 @@ pub(super) fn domain(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// Hostnames of a tunnel.
 pub(super) fn hostnames(generator: &mut SchemaGenerator) -> Schema {
     let description = "A full domain name in lower case, like app.example.com.";
     set_schema(16, description, domain(generator))
@@ -36,7 +35,6 @@ pub(super) fn host(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 253, &[validation::NO_IP, validation::HOST])
 }
 
-/// The name of an object.
 pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 253, &[NAME])
 }
@@ -55,7 +53,6 @@ pub(super) fn label(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 63, &[validation::LABEL])
 }
 
-/// The origin of a URL.
 pub(super) fn endpoint(_: &mut SchemaGenerator) -> Schema {
     let rules = [validation::ORIGIN, URL_HOST, validation::ORIGIN_PORT];
     string_schema(1, 300, &rules)
@@ -66,17 +63,14 @@ pub(super) fn token(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 128, &[validation::TOKEN])
 }
 
-/// Names of headers.
 pub(super) fn tokens(generator: &mut SchemaGenerator) -> Schema {
     set_schema(16, "The name of a header.", token(generator))
 }
 
-/// The value of a header.
 pub(super) fn header_value(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 4096, &[validation::HEADER_VALUE])
 }
 
-/// A path that replaces another.
 pub(super) fn full_path(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 1024, &[validation::FULL_PATH])
 }
@@ -86,44 +80,36 @@ pub(super) fn prefix(_: &mut SchemaGenerator) -> Schema {
     string_schema(0, 1024, &[validation::PREFIX])
 }
 
-/// Relays.
 pub(super) fn relays(_: &mut SchemaGenerator) -> Schema {
     let description = "The URL of a relay, like https://relay.example.com.";
     set_schema(16, description, string_schema(1, 512, &[validation::RELAY]))
 }
 
-/// The identity of an iroh endpoint.
 pub(super) fn endpoint_id(_: &mut SchemaGenerator) -> Schema {
     string_schema(64, 64, &[validation::ENDPOINT_ID])
 }
 
-/// Identities of iroh endpoints.
 pub(super) fn endpoint_ids(generator: &mut SchemaGenerator) -> Schema {
     set_schema(64, "An endpoint id in hex.", endpoint_id(generator))
 }
 
-/// Networks.
 pub(super) fn networks(_: &mut SchemaGenerator) -> Schema {
     let description = "A network in CIDR notation, like 10.20.0.0/16.";
     set_schema(64, description, string_schema(1, 43, &[validation::NETWORK]))
 }
 
-/// An address and a port.
 pub(super) fn socket(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 64, &[validation::SOCKET])
 }
 
-/// An IP address.
 pub(super) fn ip(_: &mut SchemaGenerator) -> Schema {
     string_schema(1, 45, &[validation::IP])
 }
 
-/// The scheme of a redirect.
 pub(super) fn scheme(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["http", "https"] })
 }
 
-/// Status codes of redirects.
 pub(super) fn redirect_code(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "enum": [301, 302, 303, 307, 308] })
 }

@@ -16,10 +16,7 @@ pub struct HttpProxyStatus {
     pub canonical_hostname: Option<String>,
     /// Each hostname, and whether this tunnel may serve it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend(
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["hostname"]
-    ))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["hostname"]))]
     pub hostname_statuses: Vec<HostnameStatus>,
     /// The connectors it uses, for display.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,10 +36,7 @@ pub struct HttpProxyStatus {
     pub observed_generation: Option<i64>,
     /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend(
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["type"]
-    ))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 

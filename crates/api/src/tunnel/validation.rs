@@ -13,8 +13,7 @@ pub(super) const NO_IP: CelRule = (
 /// The last label begins with a letter. Otherwise a resolver would read 127.1 as an address.
 pub(super) const DOMAIN: CelRule = (
     "self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
-    "not a full domain name: write it in lower case and without a dot at the end, like \
-     app.example.com",
+    "not a full domain name: write it in lower case and without a dot at the end, like app.example.com",
 );
 pub(super) const HOST: CelRule = (
     "self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])*[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
@@ -42,18 +41,15 @@ pub(super) const BACKEND_ONE: CelRule = (
 );
 /// Unspecified, link-local and multicast addresses are not origins. Metadata services are link-local.
 pub(super) const BACKEND_ADDRESS: CelRule = (
-    "!has(self.endpoint) || \
-     [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, \
+    "!has(self.endpoint) || [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, \
      !isIP(host) || ip(host).isGlobalUnicast() || ip(host).isLoopback())",
-    "unspecified, link-local and multicast addresses are not allowed: write the origin's own \
-     address",
+    "unspecified, link-local and multicast addresses are not allowed: write the origin's own address",
 );
 pub(super) const BACKEND_LOOPBACK: CelRule = (
     "has(self.connector) || !has(self.endpoint) || \
      [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, \
      isIP(host) ? !ip(host).isLoopback() : !host.matches('(^|[.])localhost$'))",
-    "localhost and loopback addresses can only be dialed by an agent: name its connector, or use \
-     another host",
+    "localhost and loopback addresses can only be dialed by an agent: name its connector, or use another host",
 );
 pub(super) const BACKEND_DOMAIN: CelRule = (
     "has(self.connector) || !has(self.endpoint) || \
@@ -63,10 +59,8 @@ pub(super) const BACKEND_DOMAIN: CelRule = (
      domain name, like web.default.svc",
 );
 pub(super) const BACKEND_TLS_NAME: CelRule = (
-    "!has(self.endpoint) || !self.endpoint.startsWith('https:') || \
-     (has(self.tls) && has(self.tls.hostname)) || \
-     [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, \
-     !isIP(host))",
+    "!has(self.endpoint) || !self.endpoint.startsWith('https:') || (has(self.tls) && has(self.tls.hostname)) || \
+     [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, !isIP(host))",
     "an https endpoint with an IP address needs tls.hostname: the name in its certificate",
 );
 pub(super) const BACKEND_TLS_USED: CelRule = (
@@ -90,17 +84,14 @@ pub(super) const RULE_PREFIX: CelRule = (
      has(f.requestRedirect.path) && f.requestRedirect.path.type == 'ReplacePrefixMatch')) || \
      !has(self.matches) || self.matches.size() == 0 || (self.matches.size() == 1 && \
      (!has(self.matches[0].path) || self.matches[0].path.type == 'PathPrefix'))",
-    "ReplacePrefixMatch needs exactly one match, by PathPrefix: split the rule, or use \
-     ReplaceFullPath",
+    "ReplacePrefixMatch needs exactly one match, by PathPrefix: split the rule, or use ReplaceFullPath",
 );
 pub(super) const RULE_BACKEND_PREFIX: CelRule = (
     "!has(self.backends) || !self.backends.exists(b, has(b.filters) && b.filters.exists(f, \
-     has(f.urlRewrite) && has(f.urlRewrite.path) && \
-     f.urlRewrite.path.type == 'ReplacePrefixMatch')) || \
+     has(f.urlRewrite) && has(f.urlRewrite.path) && f.urlRewrite.path.type == 'ReplacePrefixMatch')) || \
      !has(self.matches) || self.matches.size() == 0 || (self.matches.size() == 1 && \
      (!has(self.matches[0].path) || self.matches[0].path.type == 'PathPrefix'))",
-    "ReplacePrefixMatch needs exactly one match, by PathPrefix: split the rule, or use \
-     ReplaceFullPath",
+    "ReplacePrefixMatch needs exactly one match, by PathPrefix: split the rule, or use ReplaceFullPath",
 );
 pub(super) const RULES_NAMES: CelRule = (
     "self.all(a, !has(a.name) || self.exists_one(b, has(b.name) && b.name == a.name))",
@@ -134,8 +125,7 @@ pub(super) const FILTER_MEMBER: CelRule = (
      has(self.responseHeaderModifier) == (self.type == 'ResponseHeaderModifier') && \
      has(self.requestRedirect) == (self.type == 'RequestRedirect') && \
      has(self.urlRewrite) == (self.type == 'URLRewrite')",
-    "set the field that type names, and no other: requestHeaderModifier for \
-     RequestHeaderModifier, and so on",
+    "set the field that type names, and no other: requestHeaderModifier for RequestHeaderModifier, and so on",
 );
 pub(super) const FILTERS_EITHER: CelRule = (
     "!(self.exists(f, f.type == 'RequestRedirect') && self.exists(f, f.type == 'URLRewrite'))",
@@ -147,14 +137,12 @@ pub(super) const FILTERS_ONCE: CelRule = (
 );
 pub(super) const FILTERS_BACKEND: CelRule = (
     "!self.exists(f, f.type == 'RequestRedirect')",
-    "a redirect does not use backends: put RequestRedirect into the rule's filters, and leave out \
-     the backends",
+    "a redirect does not use backends: put RequestRedirect into the rule's filters, and leave out the backends",
 );
 
 pub(super) const TOKEN: CelRule = (
     r"self.matches('^[-A-Za-z0-9!#$%&\x27*+.^_`|~]+$')",
-    "not a header or parameter name: write letters, digits and -!#$%&'*+.^_`|~, like \
-     X-Request-Id",
+    "not a header or parameter name: write letters, digits and -!#$%&'*+.^_`|~, like X-Request-Id",
 );
 pub(super) const HEADER_VALUE: CelRule = (
     r"!self.matches('[^\t -~]')",
@@ -192,8 +180,7 @@ pub(super) const FULL_PATH: CelRule = (
 );
 pub(super) const PREFIX: CelRule = (
     "self == '' || (self.matches('^/[!-~]*$') && !self.matches('[?#]'))",
-    "a prefix must be empty, or begin with '/' and have no spaces, query or fragment: write it like \
-     /docs",
+    "a prefix must be empty, or begin with '/' and have no spaces, query or fragment: write it like /docs",
 );
 
 pub(super) const RELAY: CelRule = (
@@ -202,8 +189,7 @@ pub(super) const RELAY: CelRule = (
 );
 pub(super) const ENDPOINT_ID: CelRule = (
     "self.matches('^[0-9a-f]{64}$')",
-    "not an endpoint id: write the 64 hexadecimal digits that the gateway or agent shows, in lower \
-     case",
+    "not an endpoint id: write the 64 hexadecimal digits that the gateway or agent shows, in lower case",
 );
 pub(super) const NETWORK: CelRule = (
     "isCIDR(self) && cidr(self).masked().ip() == cidr(self).ip()",
@@ -218,14 +204,12 @@ pub(super) const IP: CelRule = (
     "not an IP address: write it like 192.0.2.7 or 2001:db8::7",
 );
 pub(super) const PROXY_NAME: CelRule = (
-    "self.metadata.name.size() <= 63 && \
-     self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+    "self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
     "metadata.name is used to name the tunnel's other objects: write at most 63 lower case \
      letters, digits and '-', without dots",
 );
 pub(super) const CONNECTOR_NAME: CelRule = (
-    "self.metadata.name.size() <= 63 && \
-     self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+    "self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
     "metadata.name is used as a label of a domain name: write at most 63 lower case letters, \
      digits and '-', without dots",
 );

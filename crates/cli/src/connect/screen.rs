@@ -11,14 +11,12 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 const FRAME_TIME: Duration = Duration::from_millis(100);
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// The meaning of a line.
 #[derive(Clone, Copy)]
 enum Mark {
     Done,
     Trouble,
 }
 
-/// A screen.
 pub(super) struct ConnectScreen {
     json: bool,
     started: Instant,
@@ -53,7 +51,6 @@ impl ConnectScreen {
         }
     }
 
-    /// Prints an event.
     pub(super) fn show(&mut self, event: &AgentEvent) {
         self.accepted |= matches!(event, AgentEvent::Accepted { .. });
         if let AgentEvent::NotReady { reason, message } = event {
@@ -140,7 +137,6 @@ impl ConnectScreen {
         }
     }
 
-    /// Removes the progress line.
     pub(super) fn finish(&mut self) {
         self.clear_line();
         self.live = false;
@@ -153,7 +149,6 @@ impl ConnectScreen {
     }
 }
 
-/// The line for an event.
 fn describe_event(event: &AgentEvent) -> (Mark, &'static str, String) {
     match event {
         AgentEvent::Registered {

@@ -7,12 +7,10 @@ use anyhow::{Context, Result, bail, ensure};
 use kube::Client;
 use serde_json::Value;
 
-use super::str_at;
+use crate::cluster::{get_json, str_at};
 
-/// Time limit for a response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A reachable operator.
 pub(crate) struct AdminClient {
     transport: AdminTransport,
 }
@@ -30,7 +28,6 @@ enum AdminTransport {
 }
 
 impl AdminClient {
-    /// The operator at a URL.
     pub(crate) fn for_url(url: &str) -> Result<Self> {
         ensure!(
             url.starts_with("http://") || url.starts_with("https://"),
@@ -58,7 +55,6 @@ impl AdminClient {
         })
     }
 
-    /// Its name in messages.
     pub(crate) fn name(&self) -> &str {
         match &self.transport {
             AdminTransport::Http { base, .. } => base,
@@ -99,8 +95,7 @@ async fn get_over_http(http: &reqwest::Client, url: &str) -> Result<Option<Value
 }
 
 async fn get_through_proxy(client: &Client, path: &str) -> Result<Option<Value>> {
-    let request = http::Request::get(path).body(Vec::new())?;
-    let answer = tokio::time::timeout(REQUEST_TIMEOUT, client.request::<Value>(request)).await;
+    let answer = tokio::time::timeout(REQUEST_TIMEOUT, get_json(client, path)).await;
     match answer.context("it did not respond in time")? {
         Ok(value) => Ok(Some(value)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),

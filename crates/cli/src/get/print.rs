@@ -8,13 +8,11 @@ use super::Scope;
 use crate::args::{GetArgs, GetOutput};
 use crate::output::{OutputStream, json_text};
 
-/// Objects of one kind.
 pub(super) struct FoundObjects {
     pub(super) resource: KindInfo,
     pub(super) objects: Vec<Value>,
     /// Selected by name, and printed in the order of the names.
     pub(super) named: bool,
-    /// A single object was requested.
     pub(super) single: bool,
 }
 
@@ -25,7 +23,6 @@ pub(super) struct ObjectPrinter<'a> {
     style: TableStyle,
     /// Several kinds are printed, so that names have their kind as a prefix.
     mixed: bool,
-    /// The titles have been printed.
     titled: bool,
     layout: TableLayout,
 }
@@ -48,7 +45,6 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// Prints everything that was found.
     pub(super) fn print_all(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => self.print_tables(found, scope),
@@ -58,7 +54,6 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// Prints one changed object.
     pub(super) fn print_changed(&mut self, resource: &KindInfo, object: &Value) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => {
@@ -133,7 +128,6 @@ fn name_line(resource: &KindInfo, object: &Value) -> String {
     format!("{}/{name}\n", resource.qualified_name())
 }
 
-/// A single object, or a List.
 fn to_list(found: &[FoundObjects]) -> Value {
     if let [
         FoundObjects {

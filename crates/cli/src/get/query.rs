@@ -20,7 +20,6 @@ impl KindQuery {
         format!("Error from server (NotFound): {plural}.{group} {name:?} not found")
     }
 
-    /// Its path at the server.
     pub(crate) fn api_path(&self, namespace: Option<&str>) -> String {
         let KindInfo { plural, .. } = &self.resource;
         let mut path = format!("/apis/{}", self.resource.api_version());

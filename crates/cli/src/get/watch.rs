@@ -19,7 +19,6 @@ use super::query::KindQuery;
 use crate::cluster::ClusterClient;
 use crate::error_text;
 
-/// Namespace and name.
 type Key = (String, String);
 
 pub(super) async fn watch_objects(

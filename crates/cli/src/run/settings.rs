@@ -7,7 +7,6 @@ use serde_json::json;
 use super::{NAMESPACE, own_identity, own_namespace};
 use crate::args::RunArgs;
 
-/// The settings of each operator.
 #[derive(Debug)]
 pub(super) struct OperatorSettings {
     pub(super) coder: aplomb_coder_operator::CoderSettings,
@@ -103,15 +102,9 @@ fn check_hetzner(args: &RunArgs) -> Result<()> {
 
 /// Hostnames get a prefix of up to 18 characters.
 fn check_domain(domain: &str) -> Result<()> {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let label = |label: &str| {
-        let edges = !label.starts_with('-') && !label.ends_with('-');
-        (1..=63).contains(&label.len()) && label.chars().all(inner) && edges
-    };
     ensure!(
-        domain.len() <= 235 && domain.split('.').all(label),
-        "invalid --domain {domain:?}; use lower-case letters, digits, dashes and dots, such as \
-         tunnels.example.com"
+        domain.len() <= 235 && domain.split('.').all(is_dns_label),
+        "invalid --domain {domain:?}; use lower-case letters, digits, dashes and dots, such as tunnels.example.com"
     );
     Ok(())
 }
@@ -120,14 +113,17 @@ fn endpoint_fix(endpoint: &str) -> String {
     format!("invalid --hetzner-endpoint {endpoint:?}; use a URL such as https://api.hetzner.cloud/v1")
 }
 
-/// The name of a namespace is a DNS label.
-pub(crate) fn check_label(flag: &str, name: &str) -> Result<()> {
+pub(crate) fn is_dns_label(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edges = !name.starts_with('-') && !name.ends_with('-');
+    (1..=63).contains(&name.len()) && name.chars().all(inner) && edges
+}
+
+/// The name of a namespace is a DNS label.
+pub(crate) fn check_label(flag: &str, name: &str) -> Result<()> {
     ensure!(
-        (1..=63).contains(&name.len()) && name.chars().all(inner) && edges,
-        "invalid {flag} {name:?}; use lower-case letters, digits and dashes, such as \
-         {NAMESPACE}"
+        is_dns_label(name),
+        "invalid {flag} {name:?}; use lower-case letters, digits and dashes, such as {NAMESPACE}"
     );
     Ok(())
 }

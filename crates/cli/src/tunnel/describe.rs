@@ -18,7 +18,6 @@ pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
     })
 }
 
-/// The full description.
 pub(super) fn describe_tunnel(proxy: &HttpProxy, connectors: &[(String, Option<Connector>)], now: Timestamp) -> String {
     let status = proxy.status.clone().unwrap_or_default();
     let mut rows = vec![

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use aplomb_api::tunnel::{Connector, PublicKey};
-use aplomb_api::wire::{ALPN, CLOSE_NOT_ALLOWED, ConnectorId, StreamRequest, encode};
+use aplomb_tunnel_protocol::{ALPN, CLOSE_NOT_ALLOWED, ConnectorId, StreamRequest, encode};
 use iroh::endpoint::{Connection, ConnectionError, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, TransportAddr};
 use kube::Api;

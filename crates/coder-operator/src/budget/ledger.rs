@@ -1,15 +1,13 @@
 //! What may be spent at a server by one identity: a window and a queue for each path. Pure: the
 //! caller passes the time, and gets back the callers to wake.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::edge::{WINDOW, WindowEdge};
 use super::hint::Hint;
-use super::queue::{CallPriority, CallQueue};
-use super::window::SlidingWindow;
+use super::window::{SlidingWindow, WINDOW, WindowEdge};
 
 /// When one asks again where only an answer can tell; the answer itself tells sooner.
 const UNKNOWN_RETRY: Duration = Duration::from_secs(5);
@@ -238,10 +236,169 @@ impl<W: Ord + Clone> Path<W> {
     }
 }
 
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CallPriority {
+    /// Takes something back: an object waits to be gone.
+    Delete,
+    /// Makes or changes something.
+    Write,
+    /// Looks.
+    Read,
+}
+
+/// A caller that does not come within this of its time lets the next one pass.
+const TURN_GRACE: Duration = Duration::from_secs(3);
+/// A caller that has not come for this long is dropped.
+const WAIT_EXPIRY: Duration = Duration::from_secs(300);
+/// In a round of eight grants: the one that looks come first in, and the one of writes.
+const ROUND_GRANTS: usize = 8;
+const READ_SLOT: usize = 7;
+const WRITE_SLOT: usize = 3;
+
+/// A place in a lane.
+#[derive(Clone, Debug)]
+pub(crate) struct QueuedCall<W> {
+    pub(crate) key: W,
+    /// When it was last told to come.
+    pub(crate) notified_at: Instant,
+}
+
+impl<W> QueuedCall<W> {
+    fn is_present(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.notified_at) <= TURN_GRACE
+    }
+}
+
+/// The lanes of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct CallQueue<W> {
+    lanes: [VecDeque<QueuedCall<W>>; 3],
+    served: usize,
+}
+
+impl<W> Default for CallQueue<W> {
+    fn default() -> Self {
+        Self {
+            lanes: [VecDeque::new(), VecDeque::new(), VecDeque::new()],
+            served: 0,
+        }
+    }
+}
+
+impl<W: Ord + Clone> CallQueue<W> {
+    /// Takes the last place of a lane, or keeps the one it has there. A caller that now makes
+    /// another kind of call leaves the lane it waited in.
+    pub(crate) fn push(&mut self, who: &W, lane: CallPriority, now: Instant) {
+        let place = self.find_ticket(who);
+        if let Some((_, index)) = place.filter(|(found, _)| *found == lane as usize) {
+            self.lanes[lane as usize][index].notified_at = now;
+            return;
+        }
+        self.remove(who);
+        self.lanes[lane as usize].push_back(QueuedCall {
+            key: who.clone(),
+            notified_at: now,
+        });
+    }
+
+    /// Gives a place up.
+    pub(crate) fn remove(&mut self, who: &W) -> bool {
+        let place = self.find_ticket(who);
+        if let Some((lane, index)) = place {
+            self.lanes[lane].remove(index);
+        }
+        place.is_some()
+    }
+
+    /// Gives a place up for a grant.
+    pub(crate) fn remove_granted(&mut self, who: &W) {
+        if self.remove(who) {
+            self.served = (self.served + 1) % ROUND_GRANTS;
+        }
+    }
+
+    /// Says when to come.
+    pub(crate) fn set_wake_time(&mut self, who: &W, when: Instant) {
+        if let Some((lane, index)) = self.find_ticket(who) {
+            self.lanes[lane][index].notified_at = when;
+        }
+    }
+
+    /// How many of those that are there go first.
+    pub(crate) fn count_ahead(&self, who: &W, now: Instant) -> usize {
+        self.call_order(now).take_while(|ticket| ticket.key != *who).count()
+    }
+
+    /// Those that are there, in the order in which they go.
+    pub(crate) fn call_order(&self, now: Instant) -> CallOrder<'_, W> {
+        CallOrder {
+            queue: self,
+            next: [0; 3],
+            served: self.served,
+            now,
+        }
+    }
+
+    /// Drops those who have lost interest.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        let stays = |ticket: &QueuedCall<W>| now.saturating_duration_since(ticket.notified_at) <= WAIT_EXPIRY;
+        for lane in &mut self.lanes {
+            lane.retain(stays);
+        }
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.lanes.iter().map(VecDeque::len).sum()
+    }
+
+    fn find_ticket(&self, who: &W) -> Option<(usize, usize)> {
+        let mut lanes = self.lanes.iter().enumerate();
+        lanes.find_map(|(lane, tickets)| {
+            let index = tickets.iter().position(|ticket| ticket.key == *who)?;
+            Some((lane, index))
+        })
+    }
+}
+
+/// The tickets of a queue in the order in which they go.
+pub(crate) struct CallOrder<'a, W> {
+    queue: &'a CallQueue<W>,
+    next: [usize; 3],
+    served: usize,
+    now: Instant,
+}
+
+impl<'a, W> CallOrder<'a, W> {
+    fn next_in_lane(&mut self, lane: CallPriority) -> Option<&'a QueuedCall<W>> {
+        let (tickets, next) = (&self.queue.lanes[lane as usize], &mut self.next[lane as usize]);
+        while let Some(ticket) = tickets.get(*next) {
+            *next += 1;
+            if ticket.is_present(self.now) {
+                return Some(ticket);
+            }
+        }
+        None
+    }
+}
+
+impl<'a, W> Iterator for CallOrder<'a, W> {
+    type Item = &'a QueuedCall<W>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let by_lane = match self.served {
+            READ_SLOT => [CallPriority::Read, CallPriority::Delete, CallPriority::Write],
+            WRITE_SLOT => [CallPriority::Write, CallPriority::Delete, CallPriority::Read],
+            _ => [CallPriority::Delete, CallPriority::Write, CallPriority::Read],
+        };
+        self.served = (self.served + 1) % ROUND_GRANTS;
+        by_lane.into_iter().find_map(|lane| self.next_in_lane(lane))
+    }
+}
+
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
 mod tests;
 
 #[cfg(test)]
-#[path = "law_tests.rs"]
 mod law;

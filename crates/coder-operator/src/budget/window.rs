@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::edge::{WINDOW, WindowEdge};
 use super::hint::{Hint, WindowHeaders};
 
 /// For how long others who were seen to spend here are expected to go on.
@@ -242,6 +241,89 @@ fn window_seconds() -> i64 {
     WINDOW.as_secs() as i64
 }
 
+/// How long a window of the limiter is.
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
+/// For what is finer than a clock that two programs read.
+const CLOCK_TOLERANCE: Duration = Duration::from_millis(5);
+/// Two clocks drift apart by no more than one part in this many.
+const DRIFT_DIVISOR: u32 = 5000;
+
+/// The end of one window; all others lie whole seconds from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct WindowEdge {
+    reset: i64,
+    latest: Instant,
+    learned: Instant,
+}
+
+impl WindowEdge {
+    /// What an answer says that came at `now` to a call sent at `sent`: the window ends within second
+    /// `reset` of a clock that showed second `date` in between.
+    pub(crate) fn learn(known: Option<Self>, reset: i64, date: Option<i64>, sent: Instant, now: Instant) -> Self {
+        let (earliest, latest) = end_bounds(reset, date, sent, now);
+        let before = known.map(|edge| edge.latest_end(reset));
+        let latest = match before {
+            // A bound below what is possible now is none: the server's clock was set, or it is another
+            // server.
+            Some(before) if before >= earliest => before.min(latest),
+            _ => latest,
+        };
+        Self {
+            reset,
+            latest,
+            learned: now,
+        }
+    }
+
+    /// When the window that ends within second `reset` of the server's clock has surely ended.
+    /// The longer ago it was learned, the later.
+    pub(crate) fn latest_end(&self, reset: i64) -> Instant {
+        let latest = add_seconds(self.latest, reset.saturating_sub(self.reset));
+        latest + latest.saturating_duration_since(self.learned) / DRIFT_DIVISOR
+    }
+
+    /// The second of the server's clock in which the window ends that has not surely ended at `now`.
+    pub(crate) fn current_reset(&self, now: Instant) -> i64 {
+        let behind = now.saturating_duration_since(self.latest).as_secs();
+        let ahead = self.latest.saturating_duration_since(now).as_secs();
+        let window = WINDOW.as_secs();
+        if now < self.latest {
+            return self.reset - to_i64(ahead / window * window);
+        }
+        self.reset + to_i64((behind / window + 1) * window)
+    }
+}
+
+/// The earliest and the latest end that the answer leaves possible. The call was counted in the window, so
+/// it ends after the call was sent and within a window's length of the answer.
+fn end_bounds(reset: i64, date: Option<i64>, sent: Instant, now: Instant) -> (Instant, Instant) {
+    let loose = (sent, now + WINDOW + CLOCK_TOLERANCE);
+    let Some(left) = date.map(|date| reset.saturating_sub(date)) else {
+        return loose;
+    };
+    let earliest = add_seconds(sent, left - 1).max(loose.0);
+    let latest = (add_seconds(now, left + 1) + CLOCK_TOLERANCE).min(loose.1);
+    // A date that contradicts the window it came with comes from another system, such as a proxy.
+    if (-1..=61).contains(&left) && earliest <= latest {
+        (earliest, latest)
+    } else {
+        loose
+    }
+}
+
+/// Some seconds from a moment, within what a clock can hold.
+fn add_seconds(moment: Instant, seconds: i64) -> Instant {
+    const MAX_OFFSET_SECONDS: u64 = 86_400 * 365;
+    let distance = Duration::from_secs(seconds.unsigned_abs().min(MAX_OFFSET_SECONDS));
+    match seconds {
+        0.. => moment + distance,
+        _ => moment.checked_sub(distance).unwrap_or(moment),
+    }
+}
+
+fn to_i64(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
-#[path = "window_tests.rs"]
 mod tests;

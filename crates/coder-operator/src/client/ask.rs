@@ -11,7 +11,6 @@ use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::endpoint::CoderEndpoint;
 use super::error::CallError;
 use super::model::{
     BuildInfo, CoderUser, CreateKeyRequest, CreateKeyResponse, CreateProxyResponse, CreatedKey, CreatedProxy,
@@ -22,13 +21,11 @@ use super::model::{
 type Result<T> = std::result::Result<T, CallError>;
 
 /// A request with response type `T`.
-pub struct CoderCall<T> {
-    /// The endpoint.
-    pub endpoint: CoderEndpoint,
-    /// The HTTP method.
+pub(crate) struct CoderCall<T> {
+    pub(crate) endpoint: CoderEndpoint,
     pub(super) method: Method,
     /// The path without a query, by which the server's rate limit counts.
-    pub path: String,
+    pub(crate) path: String,
     pub(super) body: Option<Bytes>,
     parse: fn(&[u8]) -> Option<T>,
 }
@@ -56,18 +53,14 @@ impl<T> CoderCall<T> {
 }
 
 impl CoderCall<BuildInfo> {
-    /// Version of the server.
-    #[must_use]
-    pub fn build_info() -> Self {
+    pub(crate) fn build_info() -> Self {
         let path = "/api/v2/buildinfo".to_owned();
         Self::new(CoderEndpoint::BuildInfo, Method::GET, path, parse_object)
     }
 }
 
 impl CoderCall<CoderUser> {
-    /// The user of the token.
-    #[must_use]
-    pub fn user() -> Self {
+    pub(crate) fn user() -> Self {
         let path = "/api/v2/users/me".to_owned();
         Self::new(CoderEndpoint::User, Method::GET, path, parse_object)
     }
@@ -75,10 +68,7 @@ impl CoderCall<CoderUser> {
 
 impl CoderCall<Organization> {
     /// The organization with a name or ID.
-    ///
-    /// # Errors
-    /// The name cannot be part of a path.
-    pub fn organization(name: &str) -> Result<Self> {
+    pub(crate) fn organization(name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::Organization;
         let path = format!("/api/v2/organizations/{}", encode_segment(endpoint, name)?);
         Ok(Self::new(endpoint, Method::GET, path, parse_object))
@@ -87,10 +77,7 @@ impl CoderCall<Organization> {
 
 impl CoderCall<Vec<ProvisionerKey>> {
     /// The keys of an organization.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
-    pub fn keys(organization: &str) -> Result<Self> {
+    pub(crate) fn keys(organization: &str) -> Result<Self> {
         let path = keys_path(CoderEndpoint::ListKeys, organization)?;
         Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, parse_list))
     }
@@ -98,10 +85,7 @@ impl CoderCall<Vec<ProvisionerKey>> {
 
 impl CoderCall<CreatedKey> {
     /// Creates a key.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
-    pub fn create_key(organization: &str, name: &str, tags: &BTreeMap<String, String>) -> Result<Self> {
+    pub(crate) fn create_key(organization: &str, name: &str, tags: &BTreeMap<String, String>) -> Result<Self> {
         let endpoint = CoderEndpoint::CreateKey;
         let path = keys_path(endpoint, organization)?;
         let ask = Self::new(endpoint, Method::POST, path, |body| {
@@ -114,10 +98,7 @@ impl CoderCall<CreatedKey> {
 
 impl CoderCall<Vec<ProvisionerKeyDaemons>> {
     /// The keys of an organization, with the daemons connected with each.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
-    pub fn daemons(organization: &str) -> Result<Self> {
+    pub(crate) fn daemons(organization: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::ListDaemons;
         let path = format!("{}/daemons", keys_path(endpoint, organization)?);
         Ok(Self::new(endpoint, Method::GET, path, parse_list))
@@ -126,8 +107,7 @@ impl CoderCall<Vec<ProvisionerKeyDaemons>> {
 
 impl CoderCall<Entitlements> {
     /// The features of the license.
-    #[must_use]
-    pub fn entitlements() -> Self {
+    pub(crate) fn entitlements() -> Self {
         let path = "/api/v2/entitlements".to_owned();
         Self::new(CoderEndpoint::Entitlements, Method::GET, path, parse_object)
     }
@@ -135,10 +115,7 @@ impl CoderCall<Entitlements> {
 
 impl CoderCall<WorkspaceProxy> {
     /// The workspace proxy with a name or ID.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
-    pub fn proxy(name: &str) -> Result<Self> {
+    pub(crate) fn proxy(name: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::GetProxy, name)?;
         Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, parse_object))
     }
@@ -146,8 +123,7 @@ impl CoderCall<WorkspaceProxy> {
 
 impl CoderCall<Vec<WorkspaceProxy>> {
     /// All workspace proxies.
-    #[must_use]
-    pub fn proxies() -> Self {
+    pub(crate) fn proxies() -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
         Self::new(CoderEndpoint::GetProxy, Method::GET, path, |body| {
             Some(parse_object::<Regions>(body)?.regions.unwrap_or_default())
@@ -157,18 +133,13 @@ impl CoderCall<Vec<WorkspaceProxy>> {
 
 impl CoderCall<CreatedProxy> {
     /// Registers a workspace proxy.
-    #[must_use]
-    pub fn create_proxy(looks: &ProxyDisplay) -> Self {
+    pub(crate) fn create_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
-        let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy);
-        ask.with_body(looks)
+        Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy).with_body(looks)
     }
 
     /// Changes the display fields of a workspace proxy, or its token.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
-    pub fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
+    pub(crate) fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::PatchProxy, id)?;
         let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, parse_created_proxy);
         Ok(ask.with_body(&ProxyPatch {
@@ -181,10 +152,7 @@ impl CoderCall<CreatedProxy> {
 
 impl CoderCall<()> {
     /// Deletes a key.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
-    pub fn delete_key(organization: &str, name: &str) -> Result<Self> {
+    pub(crate) fn delete_key(organization: &str, name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::DeleteKey;
         let name = encode_segment(endpoint, name)?;
         let path = format!("{}/{name}", keys_path(endpoint, organization)?);
@@ -192,10 +160,7 @@ impl CoderCall<()> {
     }
 
     /// Deletes a workspace proxy.
-    ///
-    /// # Errors
-    /// See [`CoderCall::organization`].
-    pub fn delete_proxy(id: &str) -> Result<Self> {
+    pub(crate) fn delete_proxy(id: &str) -> Result<Self> {
         let path = proxy_path(CoderEndpoint::DeleteProxy, id)?;
         Ok(Self::new(CoderEndpoint::DeleteProxy, Method::DELETE, path, ignore_body))
     }
@@ -247,6 +212,99 @@ fn parse_created_proxy(body: &[u8]) -> Option<CreatedProxy> {
 
 fn ignore_body(_: &[u8]) -> Option<()> {
     Some(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CoderEndpoint {
+    BuildInfo,
+    User,
+    Organization,
+    ListKeys,
+    CreateKey,
+    DeleteKey,
+    ListDaemons,
+    Entitlements,
+    GetProxy,
+    CreateProxy,
+    PatchProxy,
+    DeleteProxy,
+}
+
+impl CoderEndpoint {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::BuildInfo,
+        Self::User,
+        Self::Organization,
+        Self::ListKeys,
+        Self::CreateKey,
+        Self::DeleteKey,
+        Self::ListDaemons,
+        Self::Entitlements,
+        Self::GetProxy,
+        Self::CreateProxy,
+        Self::PatchProxy,
+        Self::DeleteProxy,
+    ];
+
+    pub(crate) const fn phrase(self) -> &'static str {
+        match self {
+            Self::BuildInfo => "read version",
+            Self::User => "read user",
+            Self::Organization => "read organization",
+            Self::ListKeys => "list keys",
+            Self::CreateKey => "create key",
+            Self::DeleteKey => "delete key",
+            Self::ListDaemons => "list daemons",
+            Self::Entitlements => "read entitlements",
+            Self::GetProxy => "read proxy",
+            Self::CreateProxy => "create proxy",
+            Self::PatchProxy => "patch proxy",
+            Self::DeleteProxy => "delete proxy",
+        }
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::BuildInfo => "buildinfo",
+            Self::User => "user",
+            Self::Organization => "organization",
+            Self::ListKeys => "list_keys",
+            Self::CreateKey => "create_key",
+            Self::DeleteKey => "delete_key",
+            Self::ListDaemons => "list_daemons",
+            Self::Entitlements => "entitlements",
+            Self::GetProxy => "get_proxy",
+            Self::CreateProxy => "create_proxy",
+            Self::PatchProxy => "patch_proxy",
+            Self::DeleteProxy => "delete_proxy",
+        }
+    }
+
+    /// Whether the rate-limit bypass is allowed for it, if configured.
+    pub(crate) const fn may_bypass(self) -> bool {
+        matches!(
+            self,
+            Self::ListKeys
+                | Self::CreateKey
+                | Self::DeleteKey
+                | Self::CreateProxy
+                | Self::PatchProxy
+                | Self::DeleteProxy
+        )
+    }
+
+    /// Whether the server authenticates it. Otherwise no token is sent.
+    pub(crate) const fn needs_token(self) -> bool {
+        !matches!(self, Self::BuildInfo | Self::Entitlements)
+    }
+
+    /// Whether it only reads.
+    pub(crate) const fn is_read(self) -> bool {
+        !matches!(
+            self,
+            Self::CreateKey | Self::DeleteKey | Self::CreateProxy | Self::PatchProxy | Self::DeleteProxy
+        )
+    }
 }
 
 /// Leaves the body out: it may contain secrets.

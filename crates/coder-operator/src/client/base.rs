@@ -7,7 +7,7 @@ use http::Uri;
 
 /// The normalized URL of a server. Contains no credentials.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServerUrl {
+pub(crate) struct ServerUrl {
     url: Arc<str>,
     /// Offset of the host.
     host_start: usize,
@@ -16,10 +16,8 @@ pub struct ServerUrl {
 impl ServerUrl {
     /// Parses a URL: `http` or `https`, a host, optionally a port and a path. Case, default ports,
     /// trailing and doubled slashes make no difference.
-    ///
-    /// # Errors
-    /// Says what to change, without the URL itself: it may contain a password.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// An error says what to change, without the URL itself: it may contain a password.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let uri: Uri = text.parse().map_err(|_| "is not a URL".to_owned())?;
         let scheme = match uri.scheme_str().map(str::to_ascii_lowercase).as_deref() {
@@ -52,14 +50,12 @@ impl ServerUrl {
     }
 
     /// The URL, without a trailing slash.
-    #[must_use]
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// The server's name in metrics and messages: host, port unless it is the default, and path.
-    #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.url[self.host_start..]
     }
 }

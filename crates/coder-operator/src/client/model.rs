@@ -7,110 +7,91 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Build information of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct BuildInfo {
+pub(crate) struct BuildInfo {
     /// For example `v2.36.1+0d2d1c8`.
-    pub version: String,
+    pub(crate) version: String,
 }
 
-/// The user of the token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct CoderUser {
+pub(crate) struct CoderUser {
     /// The ID, by which the server's rate limit counts.
-    pub id: String,
+    pub(crate) id: String,
 }
 
-/// An organization.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Organization {
-    /// ID.
-    pub id: String,
-    /// Name.
-    pub name: String,
+pub(crate) struct Organization {
+    pub(crate) id: String,
+    pub(crate) name: String,
 }
 
 /// A provisioner key without its plaintext, which is returned only on creation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct ProvisionerKey {
-    /// ID.
-    pub id: String,
+pub(crate) struct ProvisionerKey {
+    pub(crate) id: String,
     /// Creation time, by the server's clock.
-    pub created_at: Timestamp,
+    pub(crate) created_at: Timestamp,
     /// Name, in lower case.
-    pub name: String,
-    /// Tags.
+    pub(crate) name: String,
     #[serde(default)]
-    pub tags: Option<BTreeMap<String, String>>,
+    pub(crate) tags: Option<BTreeMap<String, String>>,
 }
 
 impl ProvisionerKey {
     /// The ID, if known: the response to the creation does not contain it.
-    #[must_use]
-    pub fn known_id(&self) -> Option<String> {
+    pub(crate) fn known_id(&self) -> Option<String> {
         Some(self.id.clone()).filter(|id| !id.is_empty())
     }
 }
 
 /// A key and the daemons connected with it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct ProvisionerKeyDaemons {
-    /// The key.
-    pub key: ProvisionerKey,
+pub(crate) struct ProvisionerKeyDaemons {
+    pub(crate) key: ProvisionerKey,
     /// The daemons seen within three heartbeats.
     #[serde(default)]
-    pub daemons: Option<Vec<ProvisionerDaemon>>,
+    pub(crate) daemons: Option<Vec<ProvisionerDaemon>>,
 }
 
-/// A connected daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct ProvisionerDaemon {
-    /// ID.
-    pub id: String,
-    /// Name.
+pub(crate) struct ProvisionerDaemon {
+    pub(crate) id: String,
     #[serde(default)]
-    pub name: String,
+    pub(crate) name: String,
     /// `offline`, `idle`, `busy`, or missing.
     #[serde(default)]
-    pub status: Option<String>,
+    pub(crate) status: Option<String>,
     /// Last heartbeat, by the server's clock.
     #[serde(default)]
-    pub last_seen_at: Option<Timestamp>,
+    pub(crate) last_seen_at: Option<Timestamp>,
 }
 
 /// The license state of a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entitlement {
-    /// Licensed.
+pub(crate) enum Entitlement {
     Entitled,
     /// License expired, but still usable for some time.
     GracePeriod,
-    /// Not licensed.
     #[default]
     #[serde(other)]
     NotEntitled,
 }
 
-/// One feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Feature {
-    /// License state.
+pub(crate) struct Feature {
     #[serde(default)]
-    pub entitlement: Entitlement,
-    /// Whether it is enabled.
+    pub(crate) entitlement: Entitlement,
     #[serde(default)]
-    pub enabled: bool,
+    pub(crate) enabled: bool,
 }
 
 /// License state of the features that the operator needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Licence")]
-pub struct Entitlements {
-    /// External provisioner daemons.
-    pub provisioners: Feature,
-    /// Workspace proxies.
-    pub proxies: Feature,
+pub(crate) struct Entitlements {
+    pub(crate) provisioners: Feature,
+    pub(crate) proxies: Feature,
 }
 
 #[derive(Deserialize)]
@@ -135,46 +116,38 @@ impl From<Licence> for Entitlements {
     }
 }
 
-/// A workspace proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct WorkspaceProxy {
-    /// ID.
-    pub id: String,
-    /// Name.
-    pub name: String,
-    /// Display name.
+pub(crate) struct WorkspaceProxy {
+    pub(crate) id: String,
+    pub(crate) name: String,
     #[serde(default)]
-    pub display_name: String,
-    /// Icon.
+    pub(crate) display_name: String,
     #[serde(default, rename = "icon_url")]
-    pub icon: String,
+    pub(crate) icon: String,
     /// Creation time, by the server's clock.
     #[serde(default)]
-    pub created_at: Option<Timestamp>,
+    pub(crate) created_at: Option<Timestamp>,
     /// Whether it was deleted: a read by ID still returns it.
     #[serde(default)]
-    pub deleted: bool,
-    /// Health.
+    pub(crate) deleted: bool,
     #[serde(default)]
-    pub status: Option<WorkspaceProxyHealth>,
+    pub(crate) status: Option<WorkspaceProxyHealth>,
 }
 
-/// Health of a workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct WorkspaceProxyHealth {
+pub(crate) struct WorkspaceProxyHealth {
     /// `ok`, `unreachable`, `unhealthy`, `unregistered`, or `unknown` if it was deleted.
     #[serde(default)]
-    pub status: String,
+    pub(crate) status: String,
 }
 
 /// The plaintext of a new key. Cannot be printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct CreatedKey(pub(crate) String);
+pub(crate) struct CreatedKey(pub(crate) String);
 
 impl CreatedKey {
     /// The plaintext, only for the Secret.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }
@@ -187,22 +160,17 @@ impl fmt::Debug for CreatedKey {
 
 /// A registered proxy and its new token. The token cannot be printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreatedProxy {
-    /// The proxy.
-    pub proxy: WorkspaceProxy,
+pub(crate) struct CreatedProxy {
+    pub(crate) proxy: WorkspaceProxy,
     /// Its token, unless it keeps the old one.
-    pub token: Option<CreatedKey>,
+    pub(crate) token: Option<CreatedKey>,
 }
 
-/// Display fields of a workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ProxyDisplay {
-    /// Name.
-    pub name: String,
-    /// Display name.
-    pub display_name: String,
-    /// Icon.
-    pub icon: String,
+pub(crate) struct ProxyDisplay {
+    pub(crate) name: String,
+    pub(crate) display_name: String,
+    pub(crate) icon: String,
 }
 
 #[derive(Serialize)]
@@ -237,7 +205,6 @@ pub(super) struct Regions {
     pub(super) regions: Option<Vec<WorkspaceProxy>>,
 }
 
-/// The body of an error response.
 #[derive(Deserialize)]
 pub(super) struct CoderErrorBody {
     #[serde(default)]
@@ -257,7 +224,6 @@ struct Validation {
 }
 
 impl CoderErrorBody {
-    /// As one line.
     pub(super) fn message_text(&self) -> String {
         let fields = self.validations.iter().flatten();
         let fields = fields.map(|one| format!("{}: {}", one.field, one.detail));

@@ -3,22 +3,20 @@
 
 use std::sync::Arc;
 
-use aplomb::{Context, Error, ObjectKey, Result};
+use aplomb::{Context, Error, ObjectKey, ObjectRef, Result};
 use aplomb_api::coder::{CoderProvisioner, FINALIZER, KeyRecord, ServerBinding, annotations};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-use super::children;
 use super::decide::secret_ref;
-use super::world::{BoundKeyScope, Children, Observed, Progress, Step};
+use super::{BoundKeyScope, Children, Observed, Progress, Step, children};
+use crate::blocked::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::children_state::{self, SecretState};
 use crate::client::{
     self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization, ProvisionerKeyDaemons,
 };
-use crate::context::CoderContext;
-use crate::hindrance::{Blocked, CallResult, is_ambiguous, new_blocked};
-use crate::object::Object;
+use crate::context::{CoderContext, refusal_key};
 use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient, Timestamped};
 
@@ -26,12 +24,11 @@ use crate::server::{Caller, MaxAge, ServerClient, Timestamped};
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<CoderProvisioner>,
     pub(crate) context: &'a CoderContext,
-    pub(crate) object_ref: &'a Object,
+    pub(crate) object_ref: &'a ObjectRef,
     pub(crate) observed: &'a Observed,
 }
 
 impl Act<'_> {
-    /// Takes `step` and stores its result in `seen`.
     pub(crate) async fn execute(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
@@ -78,7 +75,6 @@ impl Act<'_> {
         }
     }
 
-    /// The server of a binding.
     fn server_for(&self, binding: &ServerBinding) -> Result<ServerClient> {
         let namespace = self.object_ref.key.namespace.as_deref().unwrap_or_default();
         let access = self.observed.access.as_ref().ok();
@@ -102,7 +98,7 @@ impl Act<'_> {
     async fn organization(&self) -> Result<CallResult<Organization>> {
         let (server, asker) = (self.server_for(&self.current_binding()?)?, self.caller());
         let name = &self.observed.object.spec.organization_name;
-        let subject = refusal_key("organization", name, &self.current_binding()?);
+        let subject = refusal_key(&format!("organization {name}"), &self.current_binding()?);
         let call = server.organization(&asker, name);
         Ok(self
             .context
@@ -116,7 +112,7 @@ impl Act<'_> {
         fresh: MaxAge,
     ) -> Result<CallResult<Arc<Timestamped<Vec<client::ProvisionerKey>>>>> {
         let (server, asker) = (self.server_for(&at.binding)?, self.caller());
-        let subject = refusal_key("keys", &at.place.organization, &at.binding);
+        let subject = refusal_key(&format!("keys {}", at.place.organization), &at.binding);
         let call = server.keys(&asker, &at.place.organization, fresh);
         Ok(self
             .context
@@ -133,7 +129,7 @@ impl Act<'_> {
     ) -> Result<CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>> {
         let (server, asker) = (self.server_for(&at.binding)?, self.caller());
         let organization = &at.place.organization;
-        let subject = refusal_key("daemons", organization, &at.binding);
+        let subject = refusal_key(&format!("daemons {organization}"), &at.binding);
         let call = server.daemons(&asker, organization, fresh);
         let endpoint = CoderEndpoint::ListDaemons;
         let looked = self.context.unless_cached_refusal(endpoint, &subject, call).await;
@@ -239,8 +235,7 @@ impl Act<'_> {
         let key = self.child_key(&wanted.secret.name);
         let held = self.cx.cache::<Secret>()?.get(&key);
         let held = held.ok_or_else(|| Error::fault("internal error: the Secret does not exist"))?;
-        let data = held.data.as_ref();
-        let Some(plaintext) = data.and_then(|it| it.get(&wanted.secret.key)) else {
+        let Some(plaintext) = held.data.as_ref().and_then(|it| it.get(&wanted.secret.key)) else {
             return Err(Error::fault("internal error: the Secret has no key"));
         };
         if children_state::secret_contents(&held, &wanted.secret) != intact_secret(&wanted.key_name) {
@@ -298,16 +293,6 @@ impl Act<'_> {
         let keys = keys.map_err(|it| new_blocked(CoderEndpoint::ListKeys, it))?;
         Ok(keys.value.iter().any(|it| it.name == key.name))
     }
-}
-
-/// What a standing refusal of a look is about: another token is another subject.
-fn refusal_key(what: &str, organization: &str, binding: &ServerBinding) -> String {
-    let ServerBinding {
-        server_url,
-        token_fingerprint,
-        ..
-    } = binding;
-    format!("{what} {organization} {server_url} {token_fingerprint}")
 }
 
 /// A Secret that holds the key called `name`.

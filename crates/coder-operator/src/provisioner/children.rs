@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use aplomb_api::coder::{CoderProvisioner, annotations, labels, truncate_name};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
@@ -11,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::world::Children;
-use crate::pods::{CA_KEY, PodMounts, ca_env, child_labels, digest, security_contexts, volumes};
+use super::Children;
+use crate::pods::{self, PodMounts, ca_env, child_labels, security_contexts, volumes};
 
 /// The longest label and the longest name of most objects.
 const MAX_NAME: usize = 63;
@@ -20,12 +19,7 @@ const MAX_NAME: usize = 63;
 const METRICS_PORT: i32 = 2112;
 
 fn child_meta(object: &CoderProvisioner, name: String) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        namespace: object.namespace(),
-        labels: Some(child_labels(labels::PROVISIONER, &object.name_any())),
-        ..ObjectMeta::default()
-    }
+    pods::child_meta(object, labels::PROVISIONER, name)
 }
 
 /// What the Role, its binding and the Deployment are called.
@@ -39,21 +33,13 @@ fn service_account_name(object: &CoderProvisioner) -> String {
 
 /// The Secret with the key called `key_name`.
 pub(crate) fn secret(object: &CoderProvisioner, children: &Children, plaintext: &[u8]) -> Secret {
-    let mut data = BTreeMap::from([(children.secret.key.clone(), ByteString(plaintext.to_vec()))]);
-    if let Some(ca) = &children.ca {
-        data.insert(CA_KEY.to_owned(), ByteString(ca.clone().into_bytes()));
-    }
-    let mut metadata = child_meta(object, children.secret.name.clone());
-    metadata.annotations = Some(BTreeMap::from([
-        (annotations::KEY_NAME.to_owned(), children.key_name.clone()),
-        (annotations::KEY_DIGEST.to_owned(), digest(plaintext)),
-    ]));
-    Secret {
+    let metadata = child_meta(object, children.secret.name.clone());
+    pods::key_secret(
         metadata,
-        type_: Some("Opaque".to_owned()),
-        data: Some(data),
-        ..Secret::default()
-    }
+        &children.secret.key,
+        children.ca.as_deref(),
+        (&children.key_name, plaintext),
+    )
 }
 
 /// Who the daemons are in the cluster.

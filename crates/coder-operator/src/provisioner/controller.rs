@@ -1,10 +1,13 @@
-//! The wiring: which kinds are watched, through which lens, and which objects run when one changes. And
+//! The controller: which kinds are watched, which changes matter, and which objects run when one changes. And
 //! the round of observing, deciding and acting, one step at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
+use aplomb::conditions::ConditionStatus;
+use aplomb::leadership::fence::Fence;
+use aplomb::{Action, Context, Controller, ObjectKey, ObjectRef, Predicate, Result, Scope, View};
+use aplomb_api::coder::conditions::READY;
 use aplomb_api::coder::{CoderProvisioner, FINALIZER};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -14,11 +17,11 @@ use tokio::time::Instant;
 use super::act::Act;
 use super::decide::decide;
 use super::observe::{INDEX_CLAIMS, Observer, claims, key_records};
-use super::report;
-use super::world::Progress;
+use super::{Observed, Plan, Progress};
+use crate::blocked::PERMANENT_RETRY;
+use crate::conditions::elapsed;
 use crate::context::CoderContext;
-use crate::ending::PERMANENT_RETRY;
-use crate::object::Object;
+use crate::telemetry::{CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided, RotationStage, RotationStageEnded};
 use crate::views::ControlPlaneView;
 use crate::watches::{INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout};
 
@@ -71,9 +74,9 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<CoderProvisioner> 
     .resync(PERMANENT_RETRY)
 }
 
-pub(crate) fn object_ref(key: &ObjectKey) -> Object {
-    Object {
-        kind: KIND,
+pub(crate) fn object_ref(key: &ObjectKey) -> ObjectRef {
+    ObjectRef {
+        kind: KIND.into(),
         key: key.clone(),
     }
 }
@@ -130,7 +133,7 @@ async fn reconcile(
             }
             let secret = plan.needs_secret.then(|| world.token_secret()).flatten();
             office.request_secret(&who, secret);
-            report::report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
+            report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
             let access = world.access.as_ref().ok();
             let told = access
                 .filter(|_| world.object.spec.bypass_rate_limit)
@@ -146,9 +149,70 @@ async fn reconcile(
         };
         act.execute(step, &mut seen).await?;
         if seen.released {
-            report::report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
+            report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
             return Ok(Action::Done);
         }
     }
     Ok(Action::RequeueAfter(Duration::ZERO))
+}
+
+pub(crate) fn report_decision(coder: &CoderMetrics, who: &ObjectRef, world: &Observed, plan: &Plan, fence: &Fence) {
+    coder.set_fence(fence);
+    let ready = plan.conditions.iter().find(|it| it.type_ == READY);
+    let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
+    let deleting = world.object.metadata.deletion_timestamp.as_ref();
+    let retiring = plan.status.retiring.iter();
+    coder.emit(ObjectDecided {
+        object: who,
+        server: plan.status.control_plane_url.as_deref(),
+        ready: ready.is_some_and(|it| it.status == ConditionStatus::True),
+        reason: ready.map_or("Progressing", |it| &it.reason),
+        throttled: plan.status.rate_limited.is_some(),
+        daemons: plan.connected.map(|connected| (connected, wanted)),
+        rotating: retiring.map(|it| it.retired.0).min(),
+        deleting: deleting.map(|it| it.0),
+    });
+    for key in &plan.orphans {
+        coder.emit(KeyOrphaned {
+            object: who,
+            server: &key.binding.server_url,
+            name: &key.name,
+        });
+    }
+    report_stages(coder, who, world, plan);
+}
+
+/// How far a rotation came in this pass.
+fn report_stages(coder: &CoderMetrics, who: &ObjectRef, world: &Observed, plan: &Plan) {
+    let (was, is) = (&world.status, &plan.status);
+    let name = |key: &Option<aplomb_api::coder::KeyRecord>| key.as_ref().map(|it| it.name.clone());
+    if let Some(pending) = &was.pending
+        && name(&is.key).as_ref() == Some(&pending.name)
+    {
+        let took = elapsed(&pending.since, world.now);
+        coder.emit(RotationStageEnded {
+            object: who,
+            stage: RotationStage::Create,
+            duration: took,
+        });
+        if was.key.is_some() {
+            let reason = is.rotation.reason.as_deref().unwrap_or("First");
+            coder.emit(KeyRotated { object: who, reason });
+        }
+    }
+    let used = |it: &&aplomb_api::coder::RetiringKey| it.used;
+    let oldest = was
+        .retiring
+        .iter()
+        .filter(used)
+        .map(|it| &it.retired)
+        .min_by_key(|it| it.0);
+    if let Some(oldest) = oldest.filter(|_| is.retiring.is_empty()) {
+        let took = elapsed(oldest, world.now);
+        coder.emit(RotationStageEnded {
+            object: who,
+            stage: RotationStage::Rollout,
+            duration: took,
+        });
+    }
 }

@@ -7,9 +7,7 @@ mod conditions;
 mod deletion;
 mod desired;
 mod key;
-mod outcome;
 mod plan_builder;
-mod retire;
 
 #[cfg(test)]
 mod tests;
@@ -17,14 +15,15 @@ mod tests;
 use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
+use kube::ResourceExt;
 
-use super::world::{BoundKeyScope, Children, KeyScope, Observed, Plan, Step};
+use super::{BoundKeyScope, Children, KeyScope, Observed, Plan, Step};
 use crate::access::Access;
+use crate::blocked::PERMANENT_RETRY;
 use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, Entitlement, Organization};
-use crate::ending::PERMANENT_RETRY;
+use crate::conditions::{elapsed, whole_seconds};
 use crate::server::MaxAge;
-use crate::times::{elapsed, whole_seconds};
 
 pub(crate) use self::desired::{candidate_names, secret_ref, tags_hash};
 use plan_builder::{Course, Draft, Next, Stop};
@@ -51,7 +50,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
         true => deletion::decide_deletion(world, &mut draft),
         false => run_course(world, &mut draft),
     };
-    outcome::build_plan(world, draft, ended)
+    plan_builder::build_plan(world, draft, ended)
 }
 
 fn run_course(world: &Observed, draft: &mut Draft) -> Course<()> {
@@ -85,7 +84,7 @@ fn run_course(world: &Observed, draft: &mut Draft) -> Course<()> {
         return Err(Next::step(Step::Apply(children)));
     }
     count_daemons(world, draft, &key)?;
-    retire::decide_retirement(world, draft)?;
+    deletion::decide_retirement(world, draft)?;
     restart_pods(world, draft)?;
     draft.deferred_stop.take().map_or(Ok(()), |stop| Err(Next::Stop(stop)))
 }
@@ -178,8 +177,7 @@ fn count_daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course
     let place = BoundKeyScope::new(&key.binding, &key.organization_id);
     if wanted == 0 {
         // No daemons are looked for, which would tell what the server calls the key.
-        let keys = world.progress.keys.get(&place.place);
-        let keys = keys.and_then(|it| it.as_ref().ok());
+        let keys = world.progress.keys.get(&place.place).and_then(|it| it.as_ref().ok());
         if let Some(found) = keys.and_then(|it| key::find_by_name(it, &key.name)) {
             draft.record_key_id(found);
         }
@@ -200,10 +198,10 @@ fn count_daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course
     if let Some(found) = listed.value.iter().find(|it| it.key.name == key.name) {
         draft.record_key_id(&found.key);
     }
-    let connected = retire::connected_daemons(&listed.value, &key.name);
+    let connected = deletion::connected_daemons(&listed.value, &key.name);
     let old = draft.status.retiring.iter().filter(|it| it.used);
     let here = old.filter(|it| KeyScope::for_key(&it.key) == place.place);
-    let serving = here.map(|it| retire::connected_daemons(&listed.value, &it.key.name));
+    let serving = here.map(|it| deletion::connected_daemons(&listed.value, &it.key.name));
     // Those that have stopped are shown for a while yet.
     let serving = (connected + serving.sum::<u32>()).min(wanted).max(connected);
     draft.count_daemons(world, connected, serving);
@@ -217,10 +215,9 @@ fn poll_interval(world: &Observed, draft: &Draft) -> Duration {
     let since = world.status.disconnected_since.as_ref().or(changed);
     match world.status.disconnected_since.is_none() && draft.is_idle(world) {
         true => STEADY_POLL,
-        false => {
-            let waited = since.map_or(WAITING_POLL, |it| elapsed(it, world.now) / 2);
-            waited.clamp(FIRST_POLL, WAITING_POLL)
-        }
+        false => since
+            .map_or(WAITING_POLL, |it| elapsed(it, world.now) / 2)
+            .clamp(FIRST_POLL, WAITING_POLL),
     }
 }
 
@@ -243,8 +240,6 @@ fn restart_pods(world: &Observed, draft: &mut Draft) -> Course<()> {
     Ok(())
 }
 
-/// Whether the object has our finalizer.
 pub(super) fn has_finalizer(world: &Observed) -> bool {
-    let all = world.object.metadata.finalizers.iter().flatten();
-    all.into_iter().any(|it| it == FINALIZER)
+    world.object.finalizers().iter().any(|it| it == FINALIZER)
 }

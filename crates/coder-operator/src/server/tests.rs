@@ -34,7 +34,7 @@ type Asked = Arc<Mutex<Vec<(Method, String, bool)>>>;
 struct Stage {
     servers: ServerPool,
     requests: Asked,
-    notified: Arc<Mutex<Vec<Object>>>,
+    notified: Arc<Mutex<Vec<ObjectRef>>>,
     play: Arc<Mutex<Play>>,
     latency: Arc<AtomicU64>,
     telemetry: CoderMetrics,
@@ -46,7 +46,7 @@ struct Stage {
 impl Stage {
     /// Plays what [`usual`] says.
     fn new() -> Self {
-        let (asked, told) = (Arc::default(), Arc::<Mutex<Vec<Object>>>::default());
+        let (asked, told) = (Arc::default(), Arc::<Mutex<Vec<ObjectRef>>>::default());
         let play: Arc<Mutex<Play>> = Arc::new(Mutex::new(Arc::new(default_answer)));
         let latency = Arc::new(AtomicU64::new(20));
         let start = Instant::now();
@@ -90,7 +90,7 @@ impl Stage {
         self.servers.client(URL, None, &token).expect("a server")
     }
 
-    fn caller<'a>(&'a self, who: &'a Object) -> Caller<'a> {
+    fn caller<'a>(&'a self, who: &'a ObjectRef) -> Caller<'a> {
         Caller {
             object: who,
             bypass: false,
@@ -205,9 +205,9 @@ fn default_answer(request: &Request<Bytes>) -> Said {
     Some((status, body))
 }
 
-fn object(name: &str) -> Object {
-    Object {
-        kind: "CoderProvisioner",
+fn object(name: &str) -> ObjectRef {
+    ObjectRef {
+        kind: "CoderProvisioner".into(),
         key: ObjectKey::new(Some("team"), name),
     }
 }

@@ -12,14 +12,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{debug, info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{CoderCounters, Occurrence};
+use super::{CoderCounters, CoderEvent, CoderMetric, CoderSample, encode_counters, encode_gauges};
 use crate::client::CoderEndpoint;
 
 /// From a cached response to the longest wait for a call.
 const DURATION_BUCKETS: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Counters of one server.
 #[derive(Debug)]
 pub(super) struct ServerCounters {
     requests: BTreeMap<(CoderEndpoint, String), u64>,
@@ -48,8 +46,8 @@ impl Default for ServerCounters {
     }
 }
 
-const COUNTERS: &[Metric<ServerCounters, u64>] = &[
-    Metric {
+const COUNTERS: &[CoderMetric<ServerCounters, u64>] = &[
+    CoderMetric {
         name: "aplomb_coder_requests",
         help: "Calls to the server, by endpoint and status",
         read: |tally| {
@@ -61,7 +59,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
                 .collect()
         },
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_rate_limited",
         help: "Calls that the server refused with 429, by endpoint",
         read: |tally| {
@@ -71,7 +69,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
                 .collect()
         },
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_put_off",
         help: "Calls that were delayed, by reason",
         read: |tally| {
@@ -81,37 +79,37 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
                 .collect()
         },
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_bypass_refused",
         help: "Rate-limit bypasses that the server refused",
         read: |tally| vec![(Vec::new(), tally.bypass_refused)],
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_bypass_ineffective",
         help: "Rate-limit bypasses that the server ignored",
         read: |tally| vec![(Vec::new(), tally.bypass_ineffective)],
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_stale_calls",
         help: "Calls during which the lease was lost",
         read: |tally| vec![(Vec::new(), tally.stale)],
     },
 ];
 
-const GAUGES: &[Metric<ServerCounters, f64>] = &[
-    Metric {
+const GAUGES: &[CoderMetric<ServerCounters, f64>] = &[
+    CoderMetric {
         name: "aplomb_coder_budget_limit",
         help: "The server's rate limit for one path of the endpoint, as last reported",
         read: |tally| limit_samples(tally, |(limit, _)| limit),
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_budget_remaining",
         help: "Remaining calls of the rate limit for one path of the endpoint, as last reported",
         read: |tally| limit_samples(tally, |(_, remaining)| remaining),
     },
 ];
 
-fn limit_samples(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
+fn limit_samples(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<CoderSample<'_, f64>> {
     let budgets = tally.limits.iter();
     budgets
         .map(|(endpoint, told)| (vec![("endpoint", endpoint.as_str())], read(*told).into()))
@@ -123,7 +121,7 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_counters(COUNTERS, servers, encoder)?;
+    encode_counters(COUNTERS, servers, encoder)?;
     let (name, help) = ("aplomb_coder_request_seconds", "Duration of calls");
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (server, tally) in servers {
@@ -132,7 +130,7 @@ pub(super) fn encode(
             .encode(shown.encode_family(&[("server", server.as_str())])?)?;
     }
     match leads {
-        true => show::encode_gauges(GAUGES, servers, encoder),
+        true => encode_gauges(GAUGES, servers, encoder),
         false => Ok(()),
     }
 }
@@ -141,27 +139,18 @@ fn server_counters<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut S
     ledger.servers.entry(server.to_owned()).or_default()
 }
 
-/// A call to a server ended.
 #[derive(Clone, Copy, Debug)]
-pub struct CallCompleted<'a> {
-    /// The server.
-    pub server: &'a str,
-    /// The call.
-    pub endpoint: CoderEndpoint,
+pub(crate) struct CallCompleted<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) endpoint: CoderEndpoint,
     /// HTTP status, if there was a response.
-    pub status: Option<u16>,
-    /// Its duration.
-    pub duration: Duration,
+    pub(crate) status: Option<u16>,
+    pub(crate) duration: Duration,
 }
 
-impl Occurrence for CallCompleted<'_> {
+impl CoderEvent for CallCompleted<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let Self {
-            server,
-            endpoint,
-            status,
-            duration: took,
-        } = self;
+        let (server, endpoint, status, took) = (self.server, self.endpoint, self.status, self.duration);
         let tally = server_counters(ledger, server);
         let code = status.map_or_else(|| "no_answer".to_owned(), |status| status.to_string());
         tally.durations.observe(took.as_secs_f64());
@@ -178,7 +167,7 @@ impl Occurrence for CallCompleted<'_> {
 
 /// What delayed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeferReason {
+pub(crate) enum DeferReason {
     /// The backoff of the object after a 429.
     Gate,
     /// The queue of the rate limiter.
@@ -199,16 +188,13 @@ impl DeferReason {
     }
 }
 
-/// A call was delayed.
 #[derive(Clone, Copy, Debug)]
-pub struct CallDeferred<'a> {
-    /// The server.
-    pub server: &'a str,
-    /// The reason.
-    pub reason: DeferReason,
+pub(crate) struct CallDeferred<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) reason: DeferReason,
 }
 
-impl Occurrence for CallDeferred<'_> {
+impl CoderEvent for CallDeferred<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let tally = server_counters(ledger, self.server);
         *tally.deferred.entry(self.reason).or_default() += 1;
@@ -217,18 +203,14 @@ impl Occurrence for CallDeferred<'_> {
 
 /// A server reported its rate limit.
 #[derive(Clone, Copy, Debug)]
-pub struct LimitReported<'a> {
-    /// The server.
-    pub server: &'a str,
-    /// The call.
-    pub endpoint: CoderEndpoint,
-    /// The limit.
-    pub limit: u32,
-    /// Remaining calls.
-    pub remaining: u32,
+pub(crate) struct LimitReported<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) endpoint: CoderEndpoint,
+    pub(crate) limit: u32,
+    pub(crate) remaining: u32,
 }
 
-impl Occurrence for LimitReported<'_> {
+impl CoderEvent for LimitReported<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let tally = server_counters(ledger, self.server);
         let told = (self.limit, self.remaining);
@@ -238,12 +220,11 @@ impl Occurrence for LimitReported<'_> {
 
 /// A server refused to bypass its rate limit.
 #[derive(Clone, Copy, Debug)]
-pub struct BypassRefused<'a> {
-    /// The server.
-    pub server: &'a str,
+pub(crate) struct BypassRefused<'a> {
+    pub(crate) server: &'a str,
 }
 
-impl Occurrence for BypassRefused<'_> {
+impl CoderEvent for BypassRefused<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         server_counters(ledger, self.server).bypass_refused += 1;
         let server = self.server;
@@ -256,12 +237,11 @@ impl Occurrence for BypassRefused<'_> {
 
 /// A server ignored the rate-limit bypass.
 #[derive(Clone, Copy, Debug)]
-pub struct BypassIneffective<'a> {
-    /// The server.
-    pub server: &'a str,
+pub(crate) struct BypassIneffective<'a> {
+    pub(crate) server: &'a str,
 }
 
-impl Occurrence for BypassIneffective<'_> {
+impl CoderEvent for BypassIneffective<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         server_counters(ledger, self.server).bypass_ineffective += 1;
         let server = self.server;
@@ -271,14 +251,12 @@ impl Occurrence for BypassIneffective<'_> {
 
 /// The lease was lost during a call: another replica may have acted too.
 #[derive(Clone, Copy, Debug)]
-pub struct CallStale<'a> {
-    /// The server.
-    pub server: &'a str,
-    /// The call.
-    pub endpoint: CoderEndpoint,
+pub(crate) struct CallStale<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) endpoint: CoderEndpoint,
 }
 
-impl Occurrence for CallStale<'_> {
+impl CoderEvent for CallStale<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         server_counters(ledger, self.server).stale += 1;
         let (server, call) = (self.server, self.endpoint.phrase());

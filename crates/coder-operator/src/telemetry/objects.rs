@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use aplomb::ObjectRef;
 use jiff::Timestamp;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{CoderCounters, Occurrence};
-use crate::object::Object;
+use super::{CoderCounters, CoderEvent, CoderMetric, CoderSample, encode_counters, encode_gauges};
 
 /// From a write to a rollout that waits for jobs.
 const DURATION_BUCKETS: [f64; 11] = [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0];
@@ -31,47 +31,47 @@ pub(super) struct ObjectSnapshot {
 /// Rotations by reason.
 pub(super) type Rotations = BTreeMap<String, u64>;
 /// Stages by kind.
-pub(super) type Stages = BTreeMap<(&'static str, RotationStage), Histogram>;
+pub(super) type Stages = BTreeMap<(Arc<str>, RotationStage), Histogram>;
 
-const GAUGES: &[Metric<ObjectSnapshot, f64>] = &[
-    Metric {
+const GAUGES: &[CoderMetric<ObjectSnapshot, f64>] = &[
+    CoderMetric {
         name: "aplomb_coder_ready",
         help: "Whether the condition Ready is True",
         read: |seen| single_sample(bool_value(seen.ready)),
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_state",
         help: "1 for the reason of the condition Ready",
         read: |seen| vec![(vec![("reason", seen.reason.as_str())], 1.0)],
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_throttled",
         help: "1 while the server rate limits calls",
         read: |seen| single_sample(bool_value(seen.throttled)),
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_daemons_connected",
         help: "Daemons connected to the server with a valid key, at most as many as wanted",
         read: |seen| optional_sample(seen.daemons.map(|(connected, _)| connected.into())),
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_daemons_wanted",
         help: "Daemons that should be connected",
         read: |seen| optional_sample(seen.daemons.map(|(_, wanted)| wanted.into())),
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_rotating_since_timestamp_seconds",
         help: "Since when the oldest replaced key or proxy waits to be deleted",
         read: |seen| optional_sample(seen.rotating.map(unix_seconds)),
     },
-    Metric {
+    CoderMetric {
         name: "aplomb_coder_deleting_since_timestamp_seconds",
         help: "Since when a deletion waits for the server",
         read: |seen| optional_sample(seen.deleting.map(unix_seconds)),
     },
 ];
 
-const ROTATIONS: &[Metric<Rotations, u64>] = &[Metric {
+const ROTATIONS: &[CoderMetric<Rotations, u64>] = &[CoderMetric {
     name: "aplomb_coder_rotations",
     help: "Replaced keys or tokens, by reason",
     read: |rotations| {
@@ -82,7 +82,7 @@ const ROTATIONS: &[Metric<Rotations, u64>] = &[Metric {
     },
 }];
 
-const ORPHANS: &[Metric<u64, u64>] = &[Metric {
+const ORPHANS: &[CoderMetric<u64, u64>] = &[CoderMetric {
     name: "aplomb_coder_orphaned",
     help: "Keys or proxies left behind at a server",
     read: |count| vec![(Vec::new(), *count)],
@@ -97,11 +97,11 @@ fn unix_seconds(since: Timestamp) -> f64 {
     since.as_second() as f64
 }
 
-fn single_sample<'a>(value: f64) -> Vec<Sample<'a, f64>> {
+fn single_sample<'a>(value: f64) -> Vec<CoderSample<'a, f64>> {
     vec![(Vec::new(), value)]
 }
 
-fn optional_sample<'a>(value: Option<f64>) -> Vec<Sample<'a, f64>> {
+fn optional_sample<'a>(value: Option<f64>) -> Vec<CoderSample<'a, f64>> {
     value.map(single_sample).unwrap_or_default()
 }
 
@@ -111,15 +111,15 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     if leads {
-        show::encode_gauges(GAUGES, &ledger.objects, encoder)?;
+        encode_gauges(GAUGES, &ledger.objects, encoder)?;
     }
-    show::encode_counters(ROTATIONS, &ledger.rotations, encoder)?;
-    show::encode_counters(ORPHANS, &ledger.orphans, encoder)?;
+    encode_counters(ROTATIONS, &ledger.rotations, encoder)?;
+    encode_counters(ORPHANS, &ledger.orphans, encoder)?;
     let name = "aplomb_coder_rotation_stage_seconds";
     let help = "Duration of each stage of a rotation";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for ((kind, stage), histogram) in &ledger.stages {
-        let labels = [("kind", *kind), ("stage", stage.as_str())];
+        let labels = [("kind", &**kind), ("stage", stage.as_str())];
         histogram.encode(shown.encode_family(&labels)?)?;
     }
     Ok(())
@@ -127,30 +127,29 @@ pub(super) fn encode(
 
 /// A decision was made for an object.
 #[derive(Clone, Copy, Debug)]
-pub struct ObjectDecided<'a> {
-    /// The object.
-    pub object: &'a Object,
+pub(crate) struct ObjectDecided<'a> {
+    pub(crate) object: &'a ObjectRef,
     /// Its server, once known.
-    pub server: Option<&'a str>,
+    pub(crate) server: Option<&'a str>,
     /// Whether it is ready.
-    pub ready: bool,
+    pub(crate) ready: bool,
     /// The reason of the condition Ready.
-    pub reason: &'a str,
+    pub(crate) reason: &'a str,
     /// Whether the server rate limits calls.
-    pub throttled: bool,
+    pub(crate) throttled: bool,
     /// Connected and wanted daemons, if known.
-    pub daemons: Option<(u32, u32)>,
+    pub(crate) daemons: Option<(u32, u32)>,
     /// Since when the oldest replaced key or proxy waits to be deleted.
-    pub rotating: Option<Timestamp>,
+    pub(crate) rotating: Option<Timestamp>,
     /// Since when it is being deleted.
-    pub deleting: Option<Timestamp>,
+    pub(crate) deleting: Option<Timestamp>,
 }
 
-impl Occurrence for ObjectDecided<'_> {
+impl CoderEvent for ObjectDecided<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         if let Some(server) = self.server {
             // A counter must exist at 0 before its first increase, or Prometheus misses that.
-            let key = (self.object.kind, host_name(server).to_owned());
+            let key = (self.object.kind.clone(), host_name(server).to_owned());
             ledger.orphans.entry(key).or_insert(0);
         }
         let picture = ObjectSnapshot {
@@ -173,14 +172,12 @@ impl Occurrence for ObjectDecided<'_> {
     }
 }
 
-/// An object was deleted.
 #[derive(Clone, Copy, Debug)]
-pub struct ObjectRemoved<'a> {
-    /// The object.
-    pub object: &'a Object,
+pub(crate) struct ObjectRemoved<'a> {
+    pub(crate) object: &'a ObjectRef,
 }
 
-impl Occurrence for ObjectRemoved<'_> {
+impl CoderEvent for ObjectRemoved<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         ledger.rotations.remove(self.object);
         if ledger.objects.remove(self.object).is_some() {
@@ -191,14 +188,13 @@ impl Occurrence for ObjectRemoved<'_> {
 
 /// A key or token was replaced. Emitted once for each.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyRotated<'a> {
-    /// The object.
-    pub object: &'a Object,
+pub(crate) struct KeyRotated<'a> {
+    pub(crate) object: &'a ObjectRef,
     /// The reason, a fixed word of the operator.
-    pub reason: &'a str,
+    pub(crate) reason: &'a str,
 }
 
-impl Occurrence for KeyRotated<'_> {
+impl CoderEvent for KeyRotated<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let rotations = ledger.rotations.entry(self.object.clone()).or_default();
         *rotations.entry(self.reason.to_owned()).or_default() += 1;
@@ -207,9 +203,8 @@ impl Occurrence for KeyRotated<'_> {
     }
 }
 
-/// A stage of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RotationStage {
+pub(crate) enum RotationStage {
     /// From the decision to the new key.
     Create,
     /// From the new key in its Secret until the old one is deleted.
@@ -225,20 +220,16 @@ impl RotationStage {
     }
 }
 
-/// A stage of a rotation ended.
 #[derive(Clone, Copy, Debug)]
-pub struct RotationStageEnded<'a> {
-    /// The object.
-    pub object: &'a Object,
-    /// The stage.
-    pub stage: RotationStage,
-    /// Its duration.
-    pub duration: Duration,
+pub(crate) struct RotationStageEnded<'a> {
+    pub(crate) object: &'a ObjectRef,
+    pub(crate) stage: RotationStage,
+    pub(crate) duration: Duration,
 }
 
-impl Occurrence for RotationStageEnded<'_> {
+impl CoderEvent for RotationStageEnded<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let key = (self.object.kind, self.stage);
+        let key = (self.object.kind.clone(), self.stage);
         let histogram = ledger.stages.entry(key);
         let histogram = histogram.or_insert_with(|| Histogram::new(DURATION_BUCKETS));
         histogram.observe(self.duration.as_secs_f64());
@@ -252,18 +243,15 @@ fn host_name(url: &str) -> &str {
 
 /// A key or proxy was left behind at its server, because its object had to be deleted.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyOrphaned<'a> {
-    /// The object.
-    pub object: &'a Object,
-    /// The server.
-    pub server: &'a str,
-    /// Its name on the server.
-    pub name: &'a str,
+pub(crate) struct KeyOrphaned<'a> {
+    pub(crate) object: &'a ObjectRef,
+    pub(crate) server: &'a str,
+    pub(crate) name: &'a str,
 }
 
-impl Occurrence for KeyOrphaned<'_> {
+impl CoderEvent for KeyOrphaned<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let key = (self.object.kind, host_name(self.server).to_owned());
+        let key = (self.object.kind.clone(), host_name(self.server).to_owned());
         *ledger.orphans.entry(key).or_default() += 1;
         let (object, server, name) = (self.object, self.server, self.name);
         warn!(%object, server, name, "Left a key or proxy behind at the server; delete it there");

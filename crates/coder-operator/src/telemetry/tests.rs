@@ -19,14 +19,14 @@ fn samples(coder: &CoderMetrics, metric: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-fn object(name: &str) -> Object {
-    Object {
-        kind: "CoderProvisioner",
+fn object(name: &str) -> ObjectRef {
+    ObjectRef {
+        kind: "CoderProvisioner".into(),
         key: ObjectKey::new(Some("team"), name),
     }
 }
 
-fn record_object(coder: &CoderMetrics, object: &Object, ready: bool) {
+fn record_object(coder: &CoderMetrics, object: &ObjectRef, ready: bool) {
     coder.emit(ObjectDecided {
         server: None,
         object,

@@ -1,19 +1,17 @@
 //! Takes one step at a time, each of them safe to repeat: a crash may come between any two. What a server
 //! says is noted as seen; nothing here decides what it means.
 
-use aplomb::{Context, Error, ObjectKey, Result};
+use aplomb::{Context, Error, ObjectKey, ObjectRef, Result};
 use aplomb_api::coder::{CoderWorkspaceProxy, FINALIZER, PendingProxy, RetiringProxy, ServerBinding, annotations};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-use super::children;
 use super::decide::{proxy_display, secret_ref};
-use super::world::{Children, Observed, Progress, ProxyRegistration, ProxyScope, Step};
+use super::{Children, Observed, Progress, ProxyRegistration, ProxyScope, Step, children};
+use crate::blocked::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::client::{CallError, CallErrorClass, CoderEndpoint, CreatedProxy};
-use crate::context::CoderContext;
-use crate::hindrance::{Blocked, CallResult, is_ambiguous, new_blocked};
-use crate::object::Object;
+use crate::context::{CoderContext, refusal_key};
 use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient};
 
@@ -21,12 +19,11 @@ use crate::server::{Caller, MaxAge, ServerClient};
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<CoderWorkspaceProxy>,
     pub(crate) context: &'a CoderContext,
-    pub(crate) object_ref: &'a Object,
+    pub(crate) object_ref: &'a ObjectRef,
     pub(crate) observed: &'a Observed,
 }
 
 impl Act<'_> {
-    /// Takes `step` and stores its result in `seen`.
     pub(crate) async fn execute(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
@@ -68,7 +65,6 @@ impl Act<'_> {
         }
     }
 
-    /// The server of a binding.
     fn server_for(&self, binding: &ServerBinding) -> Result<ServerClient> {
         let namespace = self.object_ref.key.namespace.as_deref().unwrap_or_default();
         let access = self.observed.access.as_ref().and_then(|it| it.as_ref().ok());
@@ -284,14 +280,4 @@ impl Act<'_> {
         }
         Ok(())
     }
-}
-
-/// What a standing refusal is about: another token is another subject.
-fn refusal_key(what: &str, binding: &ServerBinding) -> String {
-    let ServerBinding {
-        server_url,
-        token_fingerprint,
-        ..
-    } = binding;
-    format!("{what} {server_url} {token_fingerprint}")
 }

@@ -1,18 +1,14 @@
 //! The objects of a CoderWorkspaceProxy, complete in every field they set. Pure.
 
-use std::collections::BTreeMap;
-
 use aplomb_api::coder::{CoderWorkspaceProxy, annotations, labels, truncate_name};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::world::Children;
-use crate::pods::{CA_KEY, PodMounts, ca_env, security_contexts, volumes};
-use crate::pods::{child_labels, digest};
+use super::Children;
+use crate::pods::{self, PodMounts, ca_env, child_labels, security_contexts, volumes};
 
 /// The longest name of a Service.
 const MAX_NAME: usize = 63;
@@ -20,12 +16,7 @@ const MAX_NAME: usize = 63;
 const PROXY_PORT: i32 = 3001;
 
 fn child_meta(object: &CoderWorkspaceProxy, name: String) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        namespace: object.namespace(),
-        labels: Some(child_labels(labels::PROXY, &object.name_any())),
-        ..ObjectMeta::default()
-    }
+    pods::child_meta(object, labels::PROXY, name)
 }
 
 /// What the Deployment and the Service are called.
@@ -35,21 +26,8 @@ pub(crate) fn name(object: &CoderWorkspaceProxy) -> String {
 
 /// The Secret with the token of the proxy whose id is `id`.
 pub(crate) fn secret(object: &CoderWorkspaceProxy, children: &Children, id: &str, token: &[u8]) -> Secret {
-    let mut data = BTreeMap::from([(children.secret.key.clone(), ByteString(token.to_vec()))]);
-    if let Some(ca) = &children.ca {
-        data.insert(CA_KEY.to_owned(), ByteString(ca.clone().into_bytes()));
-    }
-    let mut metadata = child_meta(object, children.secret.name.clone());
-    metadata.annotations = Some(BTreeMap::from([
-        (annotations::KEY_NAME.to_owned(), id.to_owned()),
-        (annotations::KEY_DIGEST.to_owned(), digest(token)),
-    ]));
-    Secret {
-        metadata,
-        type_: Some("Opaque".to_owned()),
-        data: Some(data),
-        ..Secret::default()
-    }
+    let metadata = child_meta(object, children.secret.name.clone());
+    pods::key_secret(metadata, &children.secret.key, children.ca.as_deref(), (id, token))
 }
 
 /// Environment of the proxy. User values come last and take precedence.

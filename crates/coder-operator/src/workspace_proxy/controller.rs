@@ -1,10 +1,13 @@
-//! The wiring: which kinds are watched, through which lens, and which objects run when one changes. And
+//! The controller: which kinds are watched, which changes matter, and which objects run when one changes. And
 //! the round of observing, deciding and acting, one step at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::{Action, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
+use aplomb::conditions::ConditionStatus;
+use aplomb::leadership::fence::Fence;
+use aplomb::{Action, Context, Controller, ObjectKey, ObjectRef, Predicate, Result, Scope, View};
+use aplomb_api::coder::conditions::READY;
 use aplomb_api::coder::{CoderWorkspaceProxy, FINALIZER};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -13,11 +16,10 @@ use tokio::time::Instant;
 use super::act::Act;
 use super::decide::{decide, secret_ref};
 use super::observe::{Observer, bindings};
-use super::report;
-use super::world::Progress;
+use super::{Observed, Plan, Progress};
+use crate::blocked::PERMANENT_RETRY;
 use crate::context::CoderContext;
-use crate::ending::PERMANENT_RETRY;
-use crate::object::Object;
+use crate::telemetry::{CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided};
 use crate::views::ControlPlaneView;
 use crate::watches::{INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout};
 
@@ -67,9 +69,9 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<CoderWorkspaceProx
     .resync(PERMANENT_RETRY)
 }
 
-fn object_ref(key: &ObjectKey) -> Object {
-    Object {
-        kind: KIND,
+fn object_ref(key: &ObjectKey) -> ObjectRef {
+    ObjectRef {
+        kind: KIND.into(),
         key: key.clone(),
     }
 }
@@ -126,7 +128,7 @@ async fn reconcile(
             }
             let secret = plan.needs_secret.then(|| world.token_secret()).flatten();
             office.request_secret(&who, secret);
-            report::report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
+            report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
             let access = world.access.as_ref().and_then(|it| it.as_ref().ok());
             let told = access
                 .filter(|_| wants_bypass(object))
@@ -142,7 +144,7 @@ async fn reconcile(
         };
         act.execute(step, &mut seen).await?;
         if seen.released {
-            report::report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
+            report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
             return Ok(Action::Done);
         }
     }
@@ -150,6 +152,35 @@ async fn reconcile(
 }
 
 fn wants_bypass(object: &CoderWorkspaceProxy) -> bool {
-    let bootstrap = object.spec.bootstrap.as_ref();
-    bootstrap.is_some_and(|it| it.bypass_rate_limit)
+    object.spec.bootstrap.as_ref().is_some_and(|it| it.bypass_rate_limit)
+}
+
+pub(crate) fn report_decision(coder: &CoderMetrics, who: &ObjectRef, world: &Observed, plan: &Plan, fence: &Fence) {
+    coder.set_fence(fence);
+    let ready = plan.conditions.iter().find(|it| it.type_ == READY);
+    let deleting = world.object.metadata.deletion_timestamp.as_ref();
+    let retiring = plan.status.retiring.iter();
+    let access = world.access.as_ref().and_then(|it| it.as_ref().ok());
+    coder.emit(ObjectDecided {
+        object: who,
+        server: access.map(|it| &*it.url),
+        ready: ready.is_some_and(|it| it.status == ConditionStatus::True),
+        reason: ready.map_or("Progressing", |it| &it.reason),
+        throttled: plan.status.rate_limited.is_some(),
+        daemons: None,
+        rotating: retiring.map(|it| it.retired.0).min(),
+        deleting: deleting.map(|it| it.0),
+    });
+    for (server, name) in &plan.orphans {
+        coder.emit(KeyOrphaned {
+            object: who,
+            server,
+            name,
+        });
+    }
+    let (was, is) = (&world.status, &plan.status);
+    if was.proxy_id.is_some() && world.progress.token_stored.is_some() {
+        let reason = is.rotation.reason.as_deref().unwrap_or("First");
+        coder.emit(KeyRotated { object: who, reason });
+    }
 }

@@ -6,10 +6,8 @@
 mod conditions;
 mod deletion;
 mod desired;
-mod outcome;
 mod plan_builder;
 mod registration;
-mod retire;
 
 #[cfg(test)]
 mod tests;
@@ -17,12 +15,13 @@ mod tests;
 use std::time::Duration;
 
 use aplomb_api::coder::{FINALIZER, reasons};
+use kube::ResourceExt;
 
-use super::world::{Children, Observed, Plan, ProxyRegistration, Step};
+use super::{Children, Observed, Plan, ProxyRegistration, Step};
 use crate::access::Access;
+use crate::blocked::PERMANENT_RETRY;
 use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, Entitlement};
-use crate::ending::PERMANENT_RETRY;
 
 pub(crate) use self::desired::{proxy_display, secret_ref};
 use plan_builder::{Course, Draft, Next, Stop};
@@ -46,7 +45,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
         },
         (false, None) => decide_unmanaged(world, &mut draft),
     };
-    outcome::build_plan(world, draft, ended)
+    plan_builder::build_plan(world, draft, ended)
 }
 
 /// The operator registers the proxy.
@@ -78,7 +77,7 @@ fn decide_registered(world: &Observed, draft: &mut Draft, access: &Access) -> Co
     } else {
         draft.requeue_within(WAITING_MAX_AGE);
     }
-    retire::decide_retirement(world, draft)
+    deletion::decide_retirement(world, draft)
 }
 
 /// The proxy was registered by the user: no server is called, unless something is to be deleted
@@ -109,7 +108,7 @@ fn decide_unmanaged(world: &Observed, draft: &mut Draft) -> Course<()> {
             prune: draft.status.retiring.is_empty(),
         })));
     }
-    retire::decide_retirement(world, draft)
+    deletion::decide_retirement(world, draft)
 }
 
 fn image_missing(control_plane: Option<&str>) -> Next {
@@ -140,10 +139,8 @@ fn check_entitlement(world: &Observed, draft: &mut Draft) -> Course<()> {
     }
 }
 
-/// Whether the object has our finalizer.
 fn has_finalizer(world: &Observed) -> bool {
-    let all = world.object.metadata.finalizers.iter().flatten();
-    all.into_iter().any(|it| it == FINALIZER)
+    world.object.finalizers().iter().any(|it| it == FINALIZER)
 }
 
 /// Whether the Secret holds the token of this registration.

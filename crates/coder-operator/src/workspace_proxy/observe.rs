@@ -4,20 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb::{Context, ObjectKey, Result};
+use aplomb::{Context, ObjectKey, ObjectRef, Result};
 use aplomb_api::coder::{CoderWorkspaceProxy, CoderWorkspaceProxyStatus, ServerBinding};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use super::children::name;
 use super::decide::secret_ref;
-use super::world::{Observed, Progress, ProxyScope};
+use super::{Observed, Progress, ProxyScope};
 use crate::access::{Access, AccessDenied, ServerClaim, bound_token, resolve_access};
-use crate::children_state::{self, DeploymentState, SecretState};
+use crate::children_state::{self, SecretState};
 use crate::context::CoderContext;
-use crate::object::Object;
 use crate::pods::owned_deployment;
-use crate::token_secrets::has_finalizer;
+use crate::token_secrets::is_secret_kept;
 use crate::views::ControlPlaneView;
 
 /// Looks at one CoderWorkspaceProxy.
@@ -25,7 +24,7 @@ pub(crate) struct Observer<'a> {
     pub(crate) object: &'a Arc<CoderWorkspaceProxy>,
     pub(crate) cx: &'a Context<CoderWorkspaceProxy>,
     pub(crate) context: &'a CoderContext,
-    pub(crate) object_ref: &'a Object,
+    pub(crate) object_ref: &'a ObjectRef,
     pub(crate) pass_started: Instant,
 }
 
@@ -35,14 +34,15 @@ impl Observer<'_> {
         let status = self.object.status.clone().unwrap_or_default();
         let access = self.resolve_access()?;
         let today = access.as_ref().and_then(|it| it.as_ref().ok());
+        let deployment = owned_deployment(self.cx, &self.object.metadata, &name(self.object))?;
         Ok(Observed {
             now: self.context.clock.now(),
             instant: Instant::now(),
             pass_started: self.pass_started,
             bound_scopes: self.bound_scopes(&status, today)?,
-            secret_kept: self.is_secret_kept(today)?,
+            secret_kept: is_secret_kept(self.cx, self.namespace(), today)?,
             secret: self.secret_state()?,
-            deployment: self.deployment_state()?,
+            deployment: deployment.map(|it| children_state::deployment_state(&it)),
             remembered: self.context.remembered_state(self.object_ref, self.cx.leader_term()),
             progress: seen.clone(),
             object: self.object.clone(),
@@ -89,14 +89,6 @@ impl Observer<'_> {
         Ok(bound)
     }
 
-    /// Whether the Secret with today's token is kept.
-    fn is_secret_kept(&self, access: Option<&Access>) -> Result<bool> {
-        let secrets = self.cx.cache::<Secret>()?;
-        let name = access.map(|it| &*it.binding.token_secret_ref.name);
-        let found = name.and_then(|it| secrets.get(&ObjectKey::new(Some(self.namespace()), it)));
-        Ok(found.is_some_and(|it| has_finalizer(&it)))
-    }
-
     fn secret_state(&self) -> Result<SecretState> {
         let reference = secret_ref(self.object);
         let key = ObjectKey::new(Some(self.namespace()), &reference.name);
@@ -109,11 +101,6 @@ impl Observer<'_> {
         let uid = self.object.metadata.uid.as_deref();
         let field = "spec.bootstrap.generatedTokenSecretName";
         Ok(children_state::secret_state(found.as_deref(), &reference, uid, field))
-    }
-
-    fn deployment_state(&self) -> Result<Option<DeploymentState>> {
-        let found = owned_deployment(self.cx, &self.object.metadata, &name(self.object))?;
-        Ok(found.map(|found| children_state::deployment_state(&found)))
     }
 }
 

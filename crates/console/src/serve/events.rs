@@ -15,8 +15,7 @@ use futures::stream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::trace::TraceSubject;
-use super::{ConsoleState, response_headers};
+use super::{ConsoleState, TraceSubject, response_headers};
 use crate::page;
 
 /// Minimum time between two events of one page.

@@ -39,7 +39,7 @@ impl DataSources for Fixed {
 
 fn console(changes: &watch::Sender<u64>, ends: &CancellationToken) -> Router {
     let clock = Clock::new(fixture::fixture_time);
-    router(ConsoleState::from_sources(Fixed(changes.clone()), clock, ends.clone()))
+    router(ConsoleState::new(Fixed(changes.clone()), clock, ends.clone()))
 }
 
 async fn send_request(method: Method, path: &str) -> Response {

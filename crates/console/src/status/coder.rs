@@ -14,18 +14,12 @@ use crate::health::HealthColor;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisionerRow {
-    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// The message of its `Ready` condition.
     pub message: String,
-    /// The URL of the server.
     pub server: Option<String>,
-    /// The key in use.
     pub key: Option<KeyRow>,
     /// The name of the key that is being created.
     pub pending: Option<String>,
@@ -33,9 +27,7 @@ pub struct ProvisionerRow {
     pub retiring: Vec<KeyRow>,
     /// Connected daemons of the desired number: `2/3`.
     pub daemons: Option<String>,
-    /// How many times its key was rotated.
     pub rotations: u32,
-    /// When it was last rotated.
     pub rotated: Option<Timestamp>,
     /// Why it was last rotated.
     pub rotated_because: Option<String>,
@@ -57,7 +49,6 @@ pub struct KeyRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ThrottleRow {
-    /// When it began.
     pub since: Timestamp,
     /// The call that was rejected.
     pub endpoint: String,
@@ -65,30 +56,20 @@ pub struct ThrottleRow {
     pub not_before: Timestamp,
 }
 
-/// A workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProxyRow {
-    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// The message of its `Ready` condition.
     pub message: String,
-    /// The URL of the server.
     pub server: Option<String>,
     /// Its name at the server.
     pub proxy_name: Option<String>,
-    /// Whether it is registered at the server.
     pub registered: bool,
-    /// How many pods are ready.
     pub ready_replicas: i32,
-    /// How many times its token was rotated.
     pub rotations: u32,
-    /// When it was last rotated.
     pub rotated: Option<Timestamp>,
     /// Set while the server rejects calls with its rate limit.
     pub rate_limited: Option<ThrottleRow>,

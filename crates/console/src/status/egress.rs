@@ -14,22 +14,16 @@ use crate::health::HealthColor;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EgressRow {
-    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// The message of its `Ready` condition.
     pub message: String,
-    /// The address.
     pub ip: Option<String>,
     /// The node that has it.
     pub active_node: Option<String>,
     /// The active node, unhealthy nodes, and the nodes of the last move.
     pub nodes: Vec<NodeRow>,
-    /// How many nodes are candidates.
     pub candidates: u32,
     /// How many candidates could take the address now.
     pub candidates_ready: u32,
@@ -43,7 +37,6 @@ pub struct EgressRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeRow {
-    /// Its name.
     pub name: String,
     /// Whether it has the address.
     pub active: bool,
@@ -53,7 +46,6 @@ pub struct NodeRow {
     pub since: Option<Timestamp>,
 }
 
-/// A move of a floating IP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MoveRow {
@@ -61,7 +53,6 @@ pub struct MoveRow {
     pub from: Option<String>,
     /// The node that gets it.
     pub to: String,
-    /// The cause of the move.
     pub cause: String,
     /// Whether it is still in progress.
     pub under_way: bool,
@@ -69,7 +60,6 @@ pub struct MoveRow {
     pub overdue: bool,
     /// When the cause was detected.
     pub detected: Timestamp,
-    /// When it ended.
     pub ended: Option<Timestamp>,
     /// The stages that are complete, on an axis that begins at `detected`.
     pub stages: Vec<StageRow>,

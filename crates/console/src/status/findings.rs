@@ -26,7 +26,6 @@ pub enum FindingSeverity {
 }
 
 impl FindingSeverity {
-    /// The severity in lower case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,15 +36,12 @@ impl FindingSeverity {
     }
 }
 
-/// One problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Finding {
-    /// Its severity.
     pub severity: FindingSeverity,
     /// The kind of the object, or `Operator`, `Budget`, `Queue`.
     pub kind: String,
-    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
     /// A reason for programs, in CamelCase.

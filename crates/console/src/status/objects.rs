@@ -12,10 +12,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
-    /// The namespace; `None` for a cluster-scoped kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The name.
     pub name: String,
 }
 
@@ -89,13 +87,11 @@ pub(super) fn parse_status<T: DeserializeOwned + Default>(object: &Value) -> T {
     T::deserialize(&object["status"]).unwrap_or_default()
 }
 
-/// The condition of this type.
 pub(super) fn find_condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions.iter().find(|it| it["type"] == kind)
 }
 
-/// When the object was created.
 pub(super) fn creation_time(object: &Value) -> Option<Timestamp> {
     object["metadata"]["creationTimestamp"].as_str()?.parse().ok()
 }

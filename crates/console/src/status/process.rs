@@ -20,7 +20,6 @@ pub struct OperatorRow {
     pub holder: Option<String>,
     /// How often the lease has changed hands.
     pub transitions: i32,
-    /// Its uptime.
     pub uptime: f64,
     /// Why it is unhealthy; empty if it is healthy.
     pub trouble: Vec<String>,
@@ -54,7 +53,6 @@ pub struct WatchRow {
 pub struct LimiterRow {
     /// The engine it belongs to; empty if engines share it.
     pub operator: String,
-    /// The target's name.
     pub target: String,
     /// Calls per second at this moment.
     pub rate: f64,
@@ -74,15 +72,12 @@ pub struct LimiterRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LimiterLaneRow {
-    /// Its name.
     pub name: String,
     /// Calls it could send at once.
     pub tokens: f64,
     /// How many of them no other lane may use.
     pub reserve: f64,
-    /// Calls that are waiting.
     pub waiting: usize,
-    /// Calls in flight.
     pub in_flight: usize,
 }
 
@@ -92,7 +87,6 @@ pub struct LimiterLaneRow {
 pub struct QueueRow {
     /// The engine it belongs to.
     pub operator: String,
-    /// The controller's name.
     pub controller: String,
     /// Whether workers take keys from it.
     pub open: bool,
@@ -102,7 +96,6 @@ pub struct QueueRow {
     pub lanes: Vec<LaneRow>,
     /// How many keys wait for a time or a resource version.
     pub waiting: usize,
-    /// The runs in progress.
     pub running: Vec<RunRow>,
     /// Keys that are stopped because their reconcile keeps failing.
     pub quarantined: Vec<String>,
@@ -112,7 +105,6 @@ pub struct QueueRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LaneRow {
-    /// Its name.
     pub name: String,
     /// How many keys are in it.
     pub depth: usize,
@@ -124,7 +116,6 @@ pub struct LaneRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunRow {
-    /// The object.
     pub key: String,
     /// The lane it came from.
     pub lane: String,
@@ -136,7 +127,6 @@ pub struct RunRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KindRow {
-    /// The kind.
     pub kind: String,
     /// Events that changed a field that is read.
     pub events_passed: u64,

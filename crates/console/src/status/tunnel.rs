@@ -10,28 +10,19 @@ use serde_json::Value;
 use super::objects::{ObjectMap, ObjectName, creation_time, find_condition, parse_status, value_text};
 use crate::health::{HealthColor, STAGES};
 
-/// A tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TunnelRow {
-    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Its resource version.
     pub resource_version: String,
-    /// Its health color.
     pub light: HealthColor,
-    /// Its hostname, once that is known.
     pub hostname: Option<String>,
     /// The Connector of its agents.
     pub connector: Option<String>,
-    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// The message of its `Ready` condition.
     pub message: String,
-    /// When it was created.
     pub created: Option<Timestamp>,
-    /// Its stages and pushback.
     pub timeline: TimelineRow,
 }
 
@@ -65,7 +56,6 @@ pub struct StageRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushbackMark {
-    /// When it happened.
     pub at: Timestamp,
     /// How many seconds after the axis began; for a repeated one, the first.
     pub offset: f64,
@@ -77,26 +67,20 @@ pub struct PushbackMark {
     pub object: Option<String>,
     /// The writer that was first, if it is known.
     pub winner: Option<String>,
-    /// The error message.
     pub message: String,
 }
 
-/// A connector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectorRow {
-    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
     /// Whether it is online: `True`, `False` or `Unknown`.
     pub online: String,
-    /// The reason of its `Online` condition.
     pub reason: String,
     /// The machine it runs on.
     pub device: Option<String>,
-    /// The version of the agent.
     pub agent_version: Option<String>,
-    /// When it went offline.
     pub offline_since: Option<Timestamp>,
 }
 
@@ -133,7 +117,9 @@ pub(crate) fn timeline_row(object: &Value, lines: &[JournalLine]) -> TimelineRow
     let seen = reached.first().map(|(_, at)| *at);
     let first = said["generation"].as_i64().is_none_or(|it| it == 1);
     let made = creation_time(object).filter(|_| first);
-    let began = made.map(|made| earliest_time(made, seen, lines)).or(seen);
+    let began = made
+        .map(|made| earliest_time(made, seen, lines.iter().map(|it| it.at)))
+        .or(seen);
     let Some(began) = began else {
         return TimelineRow::default();
     };
@@ -155,13 +141,16 @@ pub(crate) fn timeline_row(object: &Value, lines: &[JournalLine]) -> TimelineRow
     }
 }
 
-/// When an object was created, more exactly than the API server's whole seconds: the first journal line of that
-/// second, or else the time its status says it was observed, but not later than the end of that second. During many
-/// conflicts the first status that is accepted is late.
-fn earliest_time(made: Timestamp, seen: Option<Timestamp>, lines: &[JournalLine]) -> Timestamp {
+/// When an object was created, more exactly than the API server's whole seconds: the first `known` time of that second,
+/// or else the time its status says it was observed, but not later than the end of that second. During many conflicts the
+/// first status that is accepted is late.
+pub(crate) fn earliest_time(
+    made: Timestamp,
+    seen: Option<Timestamp>,
+    known: impl Iterator<Item = Timestamp>,
+) -> Timestamp {
     let ends = made + SignedDuration::from_secs(1);
-    let known = lines.iter().map(|it| it.at).chain(seen);
-    let within = known.filter(|at| (made..ends).contains(at)).min();
+    let within = known.chain(seen).filter(|at| (made..ends).contains(at)).min();
     within.unwrap_or_else(|| seen.map_or(made, |seen| seen.min(ends)))
 }
 

@@ -10,21 +10,15 @@ use super::path::ColumnPath;
 /// A kind of ours, from its CRD.
 #[derive(Clone, Debug)]
 pub struct KindInfo {
-    /// The API group.
     pub group: String,
-    /// The version that the API server serves.
     pub version: String,
-    /// The kind.
     pub kind: String,
-    /// The plural, as in the server's paths.
     pub plural: String,
-    /// The singular.
     pub singular: String,
     /// Short names for the command line.
     pub short_names: Vec<String>,
     /// Categories, such as `all`.
     pub categories: Vec<String>,
-    /// Whether its objects have a namespace.
     pub namespaced: bool,
     /// The name first, then the columns of the CRD.
     pub columns: Vec<TableColumn>,

@@ -4,8 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::note::{JournalNote, NoteKind};
-use super::{str_at, time_at};
+use super::{JournalNote, NoteKind, str_at, time_at};
 
 /// One event in the life of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,17 +15,13 @@ pub struct TraceMoment {
     /// The last time, if it was repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// How many times it happened.
     pub times: u64,
     /// Who did it: a field manager, a controller, or the operator itself.
     pub who: String,
-    /// What happened.
     pub what: String,
-    /// The source of this fact.
     pub from: MomentSource,
 }
 
-/// The source of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MomentSource {
@@ -34,9 +29,7 @@ pub enum MomentSource {
     ManagedFields,
     /// A condition of the object, to the second.
     Condition,
-    /// An Event.
     Event,
-    /// The operator's journal.
     Journal,
 }
 

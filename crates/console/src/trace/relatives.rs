@@ -9,11 +9,8 @@ use super::str_at;
 pub struct RelativeQuery {
     /// `v1`, `apps/v1`.
     pub api_version: &'static str,
-    /// The kind.
     pub kind: &'static str,
-    /// The plural, as in the server's paths.
     pub plural: &'static str,
-    /// The namespace; `None` for a cluster-scoped kind.
     pub namespace: Option<String>,
     /// Which objects of the kind.
     pub filter: RelativeFilter,
@@ -53,11 +50,8 @@ impl RelativeFilter {
 pub struct Relative {
     /// The UID of the object it belongs to.
     pub parent: String,
-    /// Its kind.
     pub kind: String,
-    /// Its namespace, if it has one.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
     /// Its role for that object.
     pub role: String,

@@ -8,10 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::note::{JournalNote, NoteKind};
-use super::{str_at, time_at};
+use super::{JournalNote, NoteKind, str_at, time_at};
+use crate::status::earliest_time;
 
-/// A stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceStage {
@@ -37,9 +36,7 @@ pub struct TraceStage {
 pub struct ConflictWinner {
     /// The field manager; `None` if the object does not show it.
     pub manager: Option<String>,
-    /// The object it wrote.
     pub object: String,
-    /// How many times.
     pub times: u64,
 }
 
@@ -77,20 +74,11 @@ fn tunnel_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let spec = object.pointer("/status/timeline/generation");
     if spec.and_then(Value::as_i64).is_none_or(|spec| spec == 1) {
         let noted = reached[0].1;
-        reached[0].1 = earliest_time(object, notes, noted).or(noted);
+        let created = time_at(object, "/metadata/creationTimestamp");
+        let known = notes.iter().map(|note| note.at);
+        reached[0].1 = created.map(|created| earliest_time(created, noted, known)).or(noted);
     }
     reached
-}
-
-/// When an object was created, more exactly than to the second if anything is known of that second.
-fn earliest_time(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> Option<Timestamp> {
-    let created = time_at(object, "/metadata/creationTimestamp")?;
-    let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
-    let known = notes.iter().map(|note| note.at).chain(noted);
-    // It was created before the end of that second, however late it was observed.
-    let ends = created + SignedDuration::from_secs(1);
-    let latest = noted.map_or(created, |noted| noted.min(ends));
-    Some(known.filter(soon).min().unwrap_or(latest))
 }
 
 /// The last move, or the one in progress.

@@ -11,24 +11,18 @@ use super::{str_at, time_at};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceNode {
-    /// Its kind.
     pub kind: String,
-    /// Its namespace, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
     /// Its role for the object above.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// Whether it exists; `None` if that could not be read.
     pub exists: Option<bool>,
-    /// When it was created.
     pub created: Option<Timestamp>,
-    /// The generation of its spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// Its conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<TraceCondition>,
     /// A summary for kinds without conditions, such as the holder of a Lease.
@@ -39,18 +33,14 @@ pub struct TraceNode {
     pub children: Vec<TraceNode>,
 }
 
-/// A condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceCondition {
-    /// Its type.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Its reason.
     pub reason: String,
-    /// Its message.
     pub message: String,
     /// The time of its last transition.
     pub since: Option<Timestamp>,
@@ -59,7 +49,6 @@ pub struct TraceCondition {
 }
 
 impl TraceNode {
-    /// The condition that sums it up.
     #[must_use]
     pub fn summary_condition(&self) -> Option<&TraceCondition> {
         let telling = ["Ready", "Online", "Programmed", "Available", "Accepted"];

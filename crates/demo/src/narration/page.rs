@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use super::{ReadyMessage, StoryMoment, StoryResult, StoryTitle, result_word};
 
-/// Maximum width of a line.
 const WIDTH: usize = 100;
 /// The widths of the columns with the time and with what happened here.
 const TIME: usize = 13;
 const OURS: usize = 36;
 
-/// How text is printed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextPage {
     colour: bool,

@@ -23,7 +23,6 @@ use super::SYSTEM_NAMESPACE;
 const MANAGER: &str = "aplomb-demo";
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A running cluster.
 pub(super) struct DemoCluster {
     running: Running,
     _actors: controllers::Running,
@@ -63,9 +62,7 @@ impl DemoCluster {
 /// Installs all CRDs and creates the operators' namespace.
 pub(super) async fn install_definitions(client: &Client) -> Result<()> {
     let all: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let mut definitions = aplomb_api::tunnel_definitions();
-    definitions.extend(aplomb_api::coder_definitions());
-    definitions.extend(aplomb_api::egress_definitions());
+    let mut definitions = aplomb_api::definitions();
     for (name, text) in DEFINITIONS {
         definitions.push(serde_saphyr::from_str(text).context(name)?);
     }

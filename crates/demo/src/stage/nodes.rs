@@ -15,12 +15,10 @@ use tokio::net::TcpListener;
 /// The name of the StableEgress and of its floating IP.
 pub(crate) const EGRESS: &str = "web";
 pub(crate) const IP_NAME: &str = "web-egress";
-/// The nodes and their server IDs.
 pub(crate) const NODES: [(&str, u64); 2] = [("gateway-a", 101), ("gateway-b", 102)];
 /// How many ports are tried that must be free at both addresses.
 const MAX_BIND_ATTEMPTS: usize = 16;
 
-/// The nodes.
 #[derive(Debug)]
 pub(crate) struct DemoNodes {
     port: u16,

@@ -17,8 +17,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::nodes::{IP_NAME, NODES};
-use super::office::Office;
-use super::{NAMESPACE, SYSTEM_NAMESPACE, Start};
+use super::{AdminPage, NAMESPACE, SYSTEM_NAMESPACE, Start};
 use crate::rival_writer::RivalWriter;
 
 /// The ID of the floating IP at the provider.
@@ -64,17 +63,17 @@ pub(super) async fn create_secrets(client: &Client) -> Result<()> {
 }
 
 /// Starts the tunnel operator, with the other writer between it and the API server.
-pub(super) fn start_tunnel_operator(start: &Start<'_>, client: &Client, office: &Office, rival: &RivalWriter) {
+pub(super) fn start_tunnel_operator(start: &Start<'_>, client: &Client, admin: &AdminPage, rival: &RivalWriter) {
     let (client, stopped) = (rival.wrap_client(client), start.until_stopped());
     let settings = tunnel::TunnelSettings {
         identity: IDENTITY.to_owned(),
-        admin: Some(office.url()),
+        admin: Some(admin.url()),
         ..tunnel::TunnelSettings::default()
     };
     let parts = tunnel::TunnelDeps {
-        telemetry: office.telemetry.clone(),
-        admin: office.board.clone(),
-        server: Some(office.server.clone()),
+        telemetry: admin.telemetry.clone(),
+        admin: admin.board.clone(),
+        server: Some(admin.server.clone()),
         ..tunnel::TunnelDeps::production(u64::from(std::process::id()))
     };
     start.spawn_part("the tunnel operator", async move {
@@ -83,18 +82,18 @@ pub(super) fn start_tunnel_operator(start: &Start<'_>, client: &Client, office: 
 }
 
 /// Starts the Coder operator, and simulates its pods.
-pub(super) fn start_coder_operator(start: &Start<'_>, client: &Client, office: &Office, coderd: &FakeCoderd) {
+pub(super) fn start_coder_operator(start: &Start<'_>, client: &Client, admin: &AdminPage, coderd: &FakeCoderd) {
     let (of_operator, stopped, service) = (client.clone(), start.until_stopped(), coderd.service());
     let settings = coder::CoderSettings {
         identity: IDENTITY.to_owned(),
-        admin: Some(office.url()),
+        admin: Some(admin.url()),
         ..coder::CoderSettings::default()
     };
     let parts = coder::CoderDeps {
         connect: Arc::new(move |_| Ok(Transport::new(service.clone()))),
-        telemetry: office.telemetry.clone(),
-        admin_registry: office.board.clone(),
-        api_limits: Some(office.server.clone()),
+        telemetry: admin.telemetry.clone(),
+        admin_registry: admin.board.clone(),
+        api_limits: Some(admin.server.clone()),
         ..coder::CoderDeps::production()
     };
     start.spawn_part("the Coder operator", async move {
@@ -109,12 +108,11 @@ pub(super) fn start_coder_operator(start: &Start<'_>, client: &Client, office: &
     });
 }
 
-/// Starts the egress operator.
-pub(super) fn start_egress_operator(start: &Start<'_>, client: &Client, office: &Office, hetzner: &FakeHcloud) {
+pub(super) fn start_egress_operator(start: &Start<'_>, client: &Client, admin: &AdminPage, hetzner: &FakeHcloud) {
     let (client, stopped, service) = (client.clone(), start.until_stopped(), hetzner.service());
     let settings = egress::EgressSettings {
         identity: IDENTITY.to_owned(),
-        admin: Some(office.url()),
+        admin: Some(admin.url()),
         ..egress::EgressSettings::default()
     };
     let parts = egress::EgressDeps {
@@ -122,9 +120,9 @@ pub(super) fn start_egress_operator(start: &Start<'_>, client: &Client, office: 
         probe: Arc::new(egress::probe::TcpProbe),
         clock: aplomb::Clock::system(),
         tasks: None,
-        telemetry: office.telemetry.clone(),
-        admin_registry: office.board.clone(),
-        api_limits: Some(office.server.clone()),
+        telemetry: admin.telemetry.clone(),
+        admin_registry: admin.board.clone(),
+        api_limits: Some(admin.server.clone()),
         egress: egress::telemetry::EgressMetrics::default(),
     };
     start.spawn_part("the egress operator", async move {

@@ -2,23 +2,27 @@
 //! tunnel, as `aplomb connect` does; its URL is printed.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use aplomb::Tasks;
+use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::{GatewayReplica, HttpProxy};
 use aplomb_tunnel_agent::register::{DesiredConnector, DesiredHttpProxy};
 use aplomb_tunnel_agent::serve::NetworkConfig;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use aplomb_tunnel_agent::{AgentKey, ExposedTarget};
+use axum::Router;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{DemoDir, NAMESPACE, SYSTEM_NAMESPACE, Start};
-use crate::object_watch::{ObjectWatch, is_true};
-use crate::service::LocalService;
+use crate::client::{ObjectWatch, is_true};
 
 /// The first tunnel, and the one that a story creates.
 const HELLO: &str = "hello";
@@ -29,7 +33,6 @@ const REPLICA: &str = "gateway-1";
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-/// The data plane.
 pub(crate) struct DataPlane {
     /// The public listener.
     pub(crate) gateway: SocketAddr,
@@ -65,12 +68,10 @@ impl DataPlane {
     }
 }
 
-/// The hostname of a tunnel.
 pub(crate) fn hostname(name: &str) -> String {
     format!("{name}.example.com")
 }
 
-/// Whether a tunnel is green.
 pub(crate) fn is_ready(proxy: &HttpProxy) -> bool {
     let status = proxy.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, "Ready"))
@@ -155,4 +156,68 @@ fn start_agent(start: &Start<'_>, client: Client, home: &DemoDir, services: &[&L
 fn service_target(service: &LocalService) -> Result<ExposedTarget> {
     let target = service.address().to_string().parse();
     target.map_err(|why: String| anyhow::anyhow!(why))
+}
+
+/// A small local service, like one on a laptop: it responds to every request with its name, and can be stopped and
+/// restarted at the same address. Stops when it is dropped.
+#[derive(Debug)]
+pub(crate) struct LocalService {
+    answer: String,
+    address: SocketAddr,
+    tasks: Tasks,
+    serving: Arc<Mutex<Option<TaskHandle<()>>>>,
+}
+
+impl LocalService {
+    /// Starts one on a free port that responds with `answer`.
+    pub(crate) async fn start(answer: &str, tasks: &Tasks) -> Result<Self> {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let service = Self {
+            answer: answer.to_owned(),
+            address: listener.local_addr()?,
+            tasks: tasks.clone(),
+            serving: Arc::default(),
+        };
+        service.serve(listener);
+        Ok(service)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn body(&self) -> &str {
+        &self.answer
+    }
+
+    /// Stops it: from now on connections are refused.
+    pub(crate) fn stop(&self) {
+        drop(self.lock_task().take());
+    }
+
+    pub(crate) async fn restart(&self) -> Result<()> {
+        let listener = listen(self.address).await?;
+        self.serve(listener);
+        Ok(())
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let answer = self.answer.clone();
+        let router = Router::new().fallback(async move || answer);
+        let task = self.tasks.spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(%error, "Local service stopped");
+            }
+        });
+        *self.lock_task() = Some(task);
+    }
+
+    fn lock_task(&self) -> MutexGuard<'_, Option<TaskHandle<()>>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    bound.with_context(|| format!("listen on {address}"))
 }

@@ -10,8 +10,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::baseline::BaselineQueue;
+use crate::client::ObjectWatch;
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::ObjectWatch;
 use crate::rival_writer::{Answer, RIVAL_MANAGER};
 use crate::stage::{DemoStage, NAMESPACE, is_ready, proxy, user_post_params};
 
@@ -22,7 +22,6 @@ pub(super) const TITLE: StoryTitle = StoryTitle {
                 After a burst of conflicts, a healthy tunnel was not updated for minutes.",
 };
 
-/// The tunnel.
 const TUNNEL_NAME: &str = "stormy";
 /// How often the other writer is first.
 const CONFLICTS: u32 = 18;
@@ -33,12 +32,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// What was observed. Times count from the creation of the tunnel.
 #[derive(Clone, Debug, Default)]
 struct ConflictMeasurements {
-    /// The conflicts.
     conflicts: Vec<Duration>,
     /// The first write after the last of them that the server took.
     written: Duration,
     ready: Duration,
-    /// How many conflicts the operator itself has counted, and lost to whom it says.
+    /// How many conflicts the operator itself has counted, and which writer it says was first.
     reported_conflicts: u64,
 }
 
@@ -64,7 +62,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
 
 fn conflict_count(stage: &DemoStage) -> u64 {
     stage
-        .office
+        .admin
         .telemetry
         .writes
         .conflicts("HTTPProxy", "aplomb-tunnel", RIVAL_MANAGER)

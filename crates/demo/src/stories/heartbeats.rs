@@ -16,8 +16,8 @@ use tokio::time::{Instant, interval};
 
 use super::node_death;
 use crate::baseline::BaselinePoller;
+use crate::client::ObjectWatch;
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::ObjectWatch;
 use crate::stage::{DemoStage, EGRESS, OTHER_CLIENTS};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
@@ -38,7 +38,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the operator reads from the provider without a change.
 const RESYNC: Duration = Duration::from_secs(30);
 
-/// What was observed during the heartbeats.
 #[derive(Clone, Debug, Default)]
 struct HeartbeatMeasurements {
     sent: u64,
@@ -50,7 +49,6 @@ struct HeartbeatMeasurements {
     calls: usize,
 }
 
-/// The counters.
 #[derive(Clone, Copy)]
 struct HeartbeatCounters {
     dropped: u64,
@@ -59,7 +57,6 @@ struct HeartbeatCounters {
 }
 
 impl HeartbeatCounters {
-    /// The number of node events.
     fn events_seen(self) -> u64 {
         self.dropped + self.passed
     }
@@ -103,7 +100,6 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     Ok(evaluate(&seen))
 }
 
-/// Registers nodes, as kubelets do.
 async fn create_workers(nodes: &Api<Node>) -> Result<()> {
     let each = stream::iter(1..=WORKERS).map(|worker| async move {
         let node = json!({
@@ -160,8 +156,8 @@ async fn wait_settled(stage: &DemoStage, least: u64) -> HeartbeatCounters {
 fn read_counters(stage: &DemoStage) -> HeartbeatCounters {
     let ours = |entry: &&Entry| entry.client != OTHER_CLIENTS;
     HeartbeatCounters {
-        dropped: stage.office.telemetry.watch.events("Node", EventResult::Noise),
-        passed: stage.office.telemetry.watch.events("Node", EventResult::Passed),
+        dropped: stage.admin.telemetry.watch.events("Node", EventResult::Noise),
+        passed: stage.admin.telemetry.watch.events("Node", EventResult::Passed),
         calls: stage.hetzner.requests().iter().filter(ours).count(),
     }
 }

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::baseline::{BaselinePoller, BaselineQueue, BaselineWrite};
+use crate::client::{ObjectWatch, is_true};
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::{ObjectWatch, is_true};
 use crate::stage::{DemoStage, EGRESS, FLOATING_IP, NODES, OTHER_CLIENTS};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
@@ -32,7 +32,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The bucket gains one call in this time: a read of ours just before a rejected Assign took that call.
 const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was observed.
 #[derive(Clone, Debug, Default)]
 struct NodeDeathMeasurements {
     from: String,

@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use crate::baseline::BaselineLoop;
+use crate::client::{ObjectWatch, find_condition, is_true};
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::{ObjectWatch, find_condition, is_true};
 use crate::stage::{DemoStage, NAMESPACE, user_post_params};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
@@ -36,7 +36,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the time from a write to its watch event is measured.
 const SAMPLES: u32 = 5;
 
-/// What was observed.
 #[derive(Clone, Debug, Default)]
 struct ThrottleMeasurements {
     /// The rejected requests, since the object was created.
@@ -130,13 +129,12 @@ fn provisioner() -> Result<CoderProvisioner> {
 }
 
 fn status_writes(stage: &DemoStage) -> u64 {
-    let telemetry = &stage.office.telemetry;
+    let telemetry = &stage.admin.telemetry;
     telemetry
         .writes
         .writes("CoderProvisioner", "status", WriteResult::Written)
 }
 
-/// The rejected requests, since the first.
 fn refused_times(asked: &[Entry]) -> Vec<Duration> {
     let refused = asked.iter().filter(|it| it.status == Some(429));
     let times: Vec<_> = refused.map(|it| it.time).collect();

@@ -9,9 +9,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::baseline::BaselineHeartbeat;
+use crate::client::{self, ObjectWatch, find_condition, is_true};
 use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::object_watch::{ObjectWatch, find_condition, is_true};
-use crate::request;
 use crate::stage::{DemoStage, NAMESPACE, SHOP, hostname, is_ready, proxy, user_post_params};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
@@ -130,7 +129,7 @@ impl TunnelStory<'_> {
         eye.wait_until(TIMEOUT, "Ready", is_ready).await?;
         let at = self.began.elapsed();
         let wanted = self.stage.tunnels.shop.body();
-        match request::get(self.gateway(), &hostname(SHOP)).await {
+        match client::get(self.gateway(), &hostname(SHOP)).await {
             Ok(answer) if answer.status.is_success() && answer.body == wanted => {}
             Ok(answer) => seen.false_ready.push(answer.status.to_string()),
             Err(error) => seen.false_ready.push(format!("{error:#}")),

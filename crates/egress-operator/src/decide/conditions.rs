@@ -1,5 +1,4 @@
-//! The conditions. The same input gives the same messages: no figure in a message changes with time
-//! alone.
+//! The conditions. The same input gives the same messages: no figure in a message changes with time alone.
 
 use aplomb::Condition;
 use aplomb::conditions::{ConditionStatus, READY};
@@ -12,9 +11,8 @@ use super::messages::{
     candidates_message, health_message, health_reason, term_message, trouble_message, trouble_reason,
 };
 use super::status::{can_hold, is_confirmed};
-use crate::world::{CandidateNode, LabelState, ProviderTrouble};
+use crate::egress::{CandidateNode, LabelState, ProviderTrouble};
 
-/// The conditions of `scene`.
 pub(super) fn build_conditions(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Condition> {
     let available = available_condition(scene, status);
     let ready = Condition {
@@ -55,8 +53,7 @@ fn pods_unwatched(scene: &Assessment<'_>) -> Option<Condition> {
 /// Problems with the provider, or missing responses.
 fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
     let cloud = &scene.observed.floating_ip;
-    // Reported until this leader has tried to write its own term: only this condition shows that it
-    // stood down.
+    // Reported until this leader has tried to write its own term: only this condition shows that it stood down.
     if scene.has_newer_term() && !scene.term_write_failed() {
         let message = "a newer leader has acted on the floating IP; standing down, and resuming \
                        after a minute if still leader";
@@ -68,12 +65,12 @@ fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
         scene.is_stale().then_some(condition)
     };
     match cloud.trouble.as_ref() {
-        Some(trouble @ (ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::NotFound)) => {
-            Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble)))
-        }
-        Some(trouble @ ProviderTrouble::Unreachable(_)) => {
-            Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble)))
-        }
+        Some(
+            trouble @ (ProviderTrouble::NoToken(_)
+            | ProviderTrouble::Unauthorized
+            | ProviderTrouble::NotFound
+            | ProviderTrouble::Unreachable(_)),
+        ) => Some(unavailable(trouble_reason(trouble), trouble_message(scene, trouble))),
         Some(ProviderTrouble::Throttled) => {
             let message = "the provider's rate limit is exhausted; the holder of the floating IP \
                            was not read for too long";
@@ -84,7 +81,6 @@ fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
     }
 }
 
-/// Problems with the address.
 fn address_failure(scene: &Assessment<'_>) -> Option<Condition> {
     let seen = scene.observed.floating_ip.observed.as_ref()?;
     if seen.blocked {
@@ -95,27 +91,24 @@ fn address_failure(scene: &Assessment<'_>) -> Option<Condition> {
     Some(unavailable(reasons::NOT_ALLOWED, refusal))
 }
 
-/// Problems with the nodes.
 fn gateway_failure(scene: &Assessment<'_>) -> Option<Condition> {
-    match &scene.election {
+    let (node, trouble, then) = match &scene.election {
         Election::Grace { node, trouble } => {
             let then = format!("it is replaced if this lasts until {}", trouble.ends);
-            Some(unavailable(
-                health_reason(trouble),
-                health_message(node, trouble, &then),
-            ))
+            (node, trouble, then)
         }
         Election::Capped { node, trouble, until } => {
             let most = scene.observed.spec.max_moves_per_hour;
             let then = format!("maxMovesPerHour ({most}) reached, so it stays until {until}");
-            Some(unavailable(
-                health_reason(trouble),
-                health_message(node, trouble, &then),
-            ))
+            (node, trouble, then)
         }
-        Election::NoneEligible => no_eligible_node(scene),
-        Election::Chosen(_) => None,
-    }
+        Election::NoneEligible => return no_eligible_node(scene),
+        Election::Chosen(_) => return None,
+    };
+    Some(unavailable(
+        health_reason(trouble),
+        health_message(node, trouble, &then),
+    ))
 }
 
 /// No node can be elected. A gateway that is only cordoned still carries traffic.

@@ -1,46 +1,41 @@
-//! Elects the gateway. How the floating IP is moved there is decided elsewhere.
+//! Elects the gateway, within the limits that keep the floating IP from flapping and unless a person has frozen
+//! automation. How the floating IP is moved there is decided in `failover`.
 
-use aplomb_api::egress::{MoveCause, Suspicion};
+use std::time::Duration;
+
+use aplomb_api::egress::{MoveCause, Suspicion, annotations};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::elsewhere::current_holder;
+use super::assessment::current_holder;
+use super::failover::MAX_FAST_LOCK_RETRIES;
 use super::health::{GatewayHealth, HealthIssue, is_dead, is_promotable, removal_cause, suspicion};
-use super::limits::{cap_end, dwell_end};
-use super::pace::MAX_FAST_LOCK_RETRIES;
-use crate::world::{ActionState, CandidateNode, LabelState, Observed};
+use super::messages::add_span;
+use crate::egress::{ActionState, CandidateNode, LabelState, Observed};
 
 /// How many refused or locked Assigns to one server lead to another candidate.
 pub(crate) const MAX_REFUSALS: u32 = 3;
 
-/// The outcome of an election.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Election<'a> {
-    /// This node is the gateway.
     Chosen(ElectedNode<'a>),
     /// The gateway has a problem and its grace period is running: nothing is done.
     Grace {
-        /// The gateway.
         node: &'a CandidateNode,
-        /// Its problem.
         trouble: HealthIssue,
     },
     /// The grace period of the gateway has ended, but the limit of moves is reached.
     Capped {
-        /// The gateway.
         node: &'a CandidateNode,
-        /// Its problem.
         trouble: HealthIssue,
         /// When it may be replaced.
         until: Timestamp,
     },
-    /// No node qualifies.
     NoneEligible,
 }
 
-/// The elected node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ElectedNode<'a> {
-    /// The node.
     pub(super) node: &'a CandidateNode,
     /// Why it differs from the previous one, if it does.
     pub(super) cause: Option<MoveCause>,
@@ -50,7 +45,6 @@ pub(super) struct ElectedNode<'a> {
     pub(super) pinned_from: Option<Timestamp>,
 }
 
-/// Elects the gateway.
 pub(super) fn elect<'a>(
     world: &'a Observed,
     now: Timestamp,
@@ -72,8 +66,7 @@ pub(super) fn elect<'a>(
     elect_successor(world, now, standings)
 }
 
-/// The gateway that may stay, if there is one; if several have the labels, the one that holds the
-/// floating IP.
+/// The gateway that may stay, if there is one; if several have the labels, the one that holds the floating IP.
 fn current_gateway<'a>(
     world: &'a Observed,
     standings: &[(&'a CandidateNode, GatewayHealth)],
@@ -147,8 +140,7 @@ fn is_unlocked(world: &Observed, node: &CandidateNode) -> bool {
     is_usable(world, node) && !was_skipped(world, node)
 }
 
-/// Whether the gateway lost the floating IP and cannot get it back, while another node could take
-/// it.
+/// Whether the gateway lost the floating IP and cannot get it back, while another node could take it.
 fn must_give_way(world: &Observed, now: Timestamp, node: &CandidateNode) -> bool {
     let declined = is_refused(world, node) || was_skipped(world, node);
     declined && next_candidate(world, now).is_some_and(|other| is_unlocked(world, other))
@@ -244,7 +236,6 @@ fn failed_gateway<'a, 'b>(
         .map(|(node, standing)| (*node, standing))
 }
 
-/// Why no node has the labels.
 fn absence_cause(world: &Observed) -> MoveCause {
     let Some(name) = world.status.active_node.as_ref() else {
         return MoveCause::Unassigned;
@@ -260,7 +251,6 @@ fn absence_cause(world: &Observed) -> MoveCause {
         .unwrap_or(MoveCause::Unassigned)
 }
 
-/// Whether only the CiliumNode of `node` is left.
 fn is_cilium_only(node: &CandidateNode) -> bool {
     let bare = node.labels == LabelState::None && node.server.is_none() && !node.candidate;
     node.terminating && bare && node.cilium.is_some()
@@ -270,5 +260,111 @@ const fn cause_of(what: Suspicion) -> MoveCause {
     match what {
         Suspicion::Unhealthy => MoveCause::NodeUnhealthy,
         Suspicion::Unprepared => MoveCause::NodeUnprepared,
+    }
+}
+
+const CAP_WINDOW: Duration = Duration::from_secs(3600);
+
+/// The earliest time for an optional move; `None` if now.
+pub(super) fn dwell_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
+    let (ended, dwell) = (world.status.last_move.as_ref()?.ended.as_ref()?.0, world.spec.dwell.0);
+    // A move that ended in the far future was timed by a clock that was set back since.
+    if ended > add_span(now, dwell) {
+        return None;
+    }
+    Some(add_span(ended, dwell)).filter(|until| *until > now)
+}
+
+/// The earliest time for a move away from a gateway that has a problem but is not dead; `None` if now.
+fn cap_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
+    let moves = world.status.recent_moves.iter();
+    let mut recent: Vec<Timestamp> = moves
+        .filter(|moment| is_within_window(moment, now))
+        .map(|moment| add_span(moment.0, CAP_WINDOW))
+        .collect();
+    recent.sort_unstable();
+    let most = usize::try_from(world.spec.max_moves_per_hour).unwrap_or(usize::MAX);
+    let over = recent.len().checked_sub(most.max(1))?;
+    recent.get(over).copied()
+}
+
+/// Drops moves that no longer count.
+pub(super) fn drop_expired_moves(moves: &mut Vec<Time>, now: Timestamp) {
+    moves.retain(|moment| is_within_window(moment, now));
+}
+
+/// Whether a move was within the last hour. One in the future was timed by a clock that was set back since.
+fn is_within_window(moment: &Time, now: Timestamp) -> bool {
+    moment.0 <= now && add_span(moment.0, CAP_WINDOW) > now
+}
+
+/// Automation is frozen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ActiveHold {
+    /// Until when; without end if `None`.
+    pub(super) until: Option<Timestamp>,
+    /// Which hold it is, for people.
+    pub(super) message: String,
+}
+
+/// The hold on `world` at `now`, by its spec or its annotation; of two, the one that ends later.
+pub(super) fn active_hold(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
+    match (hold_from_spec(world, now), hold_from_annotation(world, now)) {
+        (Some(one), Some(other)) if ends_later(&other, &one) => Some(other),
+        (one, other) => one.or(other),
+    }
+}
+
+fn ends_later(one: &ActiveHold, other: &ActiveHold) -> bool {
+    match (one.until, other.until) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(one), Some(other)) => one > other,
+    }
+}
+
+fn hold_from_spec(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
+    let hold = world.spec.hold.as_ref()?;
+    let until = hold.until.as_ref().map(|time| time.0);
+    if until.is_some_and(|until| until <= now) {
+        return None;
+    }
+    let why = hold.reason.as_deref().unwrap_or("no reason given");
+    Some(ActiveHold {
+        until,
+        message: hold_message("spec.hold", until, why),
+    })
+}
+
+fn hold_from_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
+    let text = world.hold.as_deref()?.trim();
+    let key = annotations::HOLD;
+    if text.is_empty() || text.eq_ignore_ascii_case("false") {
+        return None;
+    }
+    let forever = |why: &str| ActiveHold {
+        until: None,
+        message: hold_message(&format!("annotation {key}"), None, why),
+    };
+    if text.eq_ignore_ascii_case("true") {
+        return Some(forever("remove it to resume"));
+    }
+    let Ok(until) = text.parse::<Timestamp>() else {
+        let fix = format!(
+            "cannot parse {text:?}, so nothing is moved: write true, false, or a time like \
+             2026-01-31T18:00:00Z"
+        );
+        return Some(forever(&fix));
+    };
+    (until > now).then(|| ActiveHold {
+        until: Some(until),
+        message: hold_message(&format!("annotation {key}"), Some(until), "remove it to resume"),
+    })
+}
+
+fn hold_message(who: &str, until: Option<Timestamp>, why: &str) -> String {
+    match until {
+        Some(until) => format!("{who} freezes automation until {until}: {why}"),
+        None => format!("{who} freezes automation: {why}"),
     }
 }

@@ -1,25 +1,27 @@
-//! The next step toward the elected node: assign, wait for the action, read who holds the floating
-//! IP, then move the labels. After an ambiguous result, read before repeating anything.
+//! The next step toward the elected node: assign, wait for the action, read who holds the floating IP, then move the
+//! labels. After an ambiguous result, read before repeating anything. Two nodes never have the gateway labels, and the
+//! last node keeps them until the floating IP is known to be elsewhere. Waits stay near one refill tick of the rate
+//! limit, because a client that waits for minutes misses the next free token.
 
 use std::time::Duration;
 
 use aplomb_api::egress::MoveCause;
 
 use super::assessment::Assessment;
-use super::election::{ElectedNode, Election};
-use super::limits::dwell_end;
-use super::{labels, pace};
-use crate::world::{ActionState, MoveInProgress, ObservedAction, ObservedFloatingIp, ProviderTrouble, Step};
+use super::election::{ElectedNode, Election, MAX_REFUSALS, dwell_end};
+use super::{LabelTarget, Step};
+use crate::egress::{
+    ActionState, CandidateNode, LabelState, MoveInProgress, Observed, ObservedAction, ObservedFloatingIp,
+    ProviderTrouble,
+};
 
 /// How long an action is waited for.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 /// How often the holder is read while an action is stuck.
 const STUCK_READ_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MoveStep {
-    /// Take this step.
     Do(Step),
     /// Something is due after this time.
     Wait(Duration),
@@ -28,7 +30,6 @@ pub(super) enum MoveStep {
 }
 
 impl MoveStep {
-    /// The step to take now.
     pub(super) fn step(self) -> Option<Step> {
         match self {
             Self::Do(step) => Some(step),
@@ -37,7 +38,6 @@ impl MoveStep {
     }
 }
 
-/// What to do next in `scene`.
 pub(super) fn next_step(scene: &Assessment<'_>) -> MoveStep {
     if let Some(next) = finish_assign(scene) {
         return next;
@@ -55,8 +55,8 @@ pub(super) fn next_step(scene: &Assessment<'_>) -> MoveStep {
     }
 }
 
-/// Steps that are due without a move: the routine read, and this leader's term. The read comes
-/// first, so that a refused or hanging write never delays it.
+/// Steps that are due without a move: the routine read, and this leader's term. The read comes first, so that a refused
+/// or hanging write never delays it.
 fn routine_step(scene: &Assessment<'_>) -> MoveStep {
     match (routine_read(scene), term_step(scene)) {
         (MoveStep::Wait(_), claim @ MoveStep::Do(_)) => claim,
@@ -86,8 +86,8 @@ fn finish_assign(scene: &Assessment<'_>) -> Option<MoveStep> {
     }
 }
 
-/// Whether the last call may have had an effect, or its refusal shows that the provider's state has
-/// changed. A successful read clears it.
+/// Whether the last call may have had an effect, or its refusal shows that the provider's state has changed. A
+/// successful read clears it.
 const fn is_ambiguous(scene: &Assessment<'_>) -> bool {
     matches!(
         scene.observed.floating_ip.trouble,
@@ -105,9 +105,9 @@ fn is_stuck(scene: &Assessment<'_>, action: &ObservedAction) -> bool {
 }
 
 fn poll_action(scene: &Assessment<'_>, action: &ObservedAction) -> MoveStep {
-    let due = action.polled_at + pace::poll_interval(action.polls);
+    let due = action.polled_at + poll_interval(action.polls);
     let wait = due.saturating_sub(scene.observed.uptime);
-    let wait = wait.max(pace::move_wait(scene.observed));
+    let wait = wait.max(move_wait(scene.observed));
     let step = Step::Poll { action: action.id };
     delayed_step(wait, step)
 }
@@ -127,7 +127,7 @@ fn move_to(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveStep {
             return claim;
         }
     }
-    if let Some(step) = labels::remove_surplus_labels(scene, choice.node) {
+    if let Some(step) = remove_surplus_labels(scene, choice.node) {
         // A label write that keeps failing must not hold up the read that is due.
         return match routine_read(scene) {
             look @ MoveStep::Do(_) => look,
@@ -135,7 +135,7 @@ fn move_to(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveStep {
         };
     }
     if seen.server == choice.node.server {
-        return match labels::settle_labels(scene, choice.node) {
+        return match settle_labels(scene, choice.node) {
             Some(_) if !is_fresh(scene, seen) => paced_step(scene, Step::Read { urgent: true }),
             Some(step) => MoveStep::Do(step),
             None => MoveStep::Idle,
@@ -178,11 +178,11 @@ fn assign_step(scene: &Assessment<'_>, seen: &ObservedFloatingIp, choice: &Elect
     let moving = scene.observed.moving.as_ref();
     let failed = moving.and_then(|moving| last_failure(moving, server));
     if let Some((at, ProviderTrouble::Refused(_))) = failed
-        && seen.at < at + pace::TICK
+        && seen.at < at + TICK
     {
         // A read may lag behind the action; a second one a tick later is reliable.
-        let wait = (at + pace::TICK).saturating_sub(scene.observed.uptime);
-        let wait = wait.max(pace::move_wait(scene.observed));
+        let wait = (at + TICK).saturating_sub(scene.observed.uptime);
+        let wait = wait.max(move_wait(scene.observed));
         return delayed_step(wait, Step::Read { urgent: true });
     }
     let step = Step::Assign {
@@ -191,13 +191,13 @@ fn assign_step(scene: &Assessment<'_>, seen: &ObservedFloatingIp, choice: &Elect
         cause: move_cause(scene, choice),
     };
     let wait = failed.map_or(Duration::ZERO, |(at, trouble)| {
-        pace::action_wait(scene.observed, at, &trouble)
+        action_wait(scene.observed, at, &trouble)
     });
-    delayed_step(wait.max(pace::move_wait(scene.observed)), step)
+    delayed_step(wait.max(move_wait(scene.observed)), step)
 }
 
-/// When the last action failed, and how. An action that reported success but did not move the
-/// floating IP to `server` failed too.
+/// When the last action failed, and how. An action that reported success but did not move the floating IP to `server`
+/// failed too.
 fn last_failure(moving: &MoveInProgress, server: i64) -> Option<(Duration, ProviderTrouble)> {
     let action = moving.action.as_ref()?;
     let trouble = match &action.state {
@@ -247,20 +247,19 @@ fn term_step(scene: &Assessment<'_>) -> MoveStep {
 }
 
 fn retry_term(scene: &Assessment<'_>) -> MoveStep {
-    let due = pace::next_term_write_at(scene.observed);
+    let due = next_term_write_at(scene.observed);
     delayed_step(due.saturating_sub(scene.observed.uptime), Step::WriteTerm)
 }
 
-/// The routine read that is due.
 fn routine_read(scene: &Assessment<'_>) -> MoveStep {
-    let due = pace::next_read_at(scene.observed);
+    let due = next_read_at(scene.observed);
     let wait = due.saturating_sub(scene.observed.uptime);
     delayed_step(wait, Step::Read { urgent: false })
 }
 
 /// `step`, once the pause after the last failure is over.
 fn paced_step(scene: &Assessment<'_>, step: Step) -> MoveStep {
-    delayed_step(pace::move_wait(scene.observed), step)
+    delayed_step(move_wait(scene.observed), step)
 }
 
 fn delayed_step(wait: Duration, step: Step) -> MoveStep {
@@ -268,4 +267,158 @@ fn delayed_step(wait: Duration, step: Step) -> MoveStep {
         return MoveStep::Do(step);
     }
     MoveStep::Wait(wait)
+}
+
+/// Which labels to remove because several nodes have them: all but one node's, wherever the floating IP is.
+fn remove_surplus_labels(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
+    let labelled = || scene.gateway_health.iter().map(|(node, _)| *node);
+    if labelled().count() < 2 {
+        return None;
+    }
+    let seen = scene.observed.floating_ip.observed.as_ref();
+    let holds = |node: &&CandidateNode| seen.is_some_and(|s| s.server.is_some() && s.server == node.server);
+    let kept = labelled()
+        .find(|node| node.name == chosen.name)
+        .or_else(|| labelled().find(holds))
+        .or_else(|| labelled().min_by_key(|node| &node.name))?;
+    let mut wrong = labelled().filter(|node| node.name != kept.name);
+    wrong.next().and_then(strip_label)
+}
+
+/// The remaining label changes once `chosen` holds the floating IP.
+pub(super) fn settle_labels(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
+    let others = scene.observed.nodes.iter();
+    let others = others.filter(|node| node.name != chosen.name);
+    others
+        .map(strip_label)
+        .find(Option::is_some)
+        .flatten()
+        .or_else(|| add_label(chosen))
+}
+
+fn strip_label(node: &CandidateNode) -> Option<Step> {
+    let on = if node.labels != LabelState::None {
+        LabelTarget::Node
+    } else if node.cilium.is_some_and(|labels| labels != LabelState::None) {
+        // The agent of a dead node never removes it.
+        LabelTarget::CiliumNode
+    } else {
+        return None;
+    };
+    let node = node.name.clone();
+    Some(Step::Strip { node, on })
+}
+
+fn add_label(node: &CandidateNode) -> Option<Step> {
+    let on = if node.labels != LabelState::All {
+        LabelTarget::Node
+    } else if node.cilium.is_some_and(|labels| labels != LabelState::All) {
+        LabelTarget::CiliumNode
+    } else {
+        return None;
+    };
+    let node = node.name.clone();
+    Some(Step::Label { node, on })
+}
+
+/// Refill interval of a rate limit of 3,600 per hour.
+const TICK: Duration = Duration::from_secs(1);
+const MAX_MOVE_WAIT: Duration = Duration::from_secs(5);
+/// How many attempts at a lock are made before they become rarer.
+pub(super) const MAX_FAST_LOCK_RETRIES: u32 = 30;
+/// The longest wait between two refused writes of a leader's term.
+const MAX_TERM_WAIT: Duration = Duration::from_secs(600);
+/// Jitter of waits, so that several clients do not retry at the same moment.
+const SPREAD_MILLIS: u64 = 250;
+
+/// How long to wait after the last failure before a move retries.
+fn retry_delay(world: &Observed, trouble: &ProviderTrouble) -> Duration {
+    if let (ProviderTrouble::Throttled, Some(pace)) = (trouble, world.floating_ip.retry_delay) {
+        return pace;
+    }
+    let refusals = world.moving.as_ref().map_or(0, |moving| moving.refusals);
+    let times = world.floating_ip.troubles.max(refusals).max(1);
+    // Either one server refuses again and again, or several in turn.
+    let always = refusals >= 2 * MAX_REFUSALS || (refusals >= MAX_REFUSALS && times >= 4 * MAX_REFUSALS);
+    let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
+    let pause = match trouble {
+        ProviderTrouble::Throttled => TICK,
+        // Locks end within seconds; one that lasts must not use up the budget.
+        ProviderTrouble::Locked if times <= MAX_FAST_LOCK_RETRIES => TICK,
+        ProviderTrouble::Locked => MAX_MOVE_WAIT,
+        // A repeated refusal is permanent and must not use up the budget.
+        ProviderTrouble::Refused(_) if always => world.floating_ip.resync.max(MAX_MOVE_WAIT),
+        ProviderTrouble::Unreachable(_) | ProviderTrouble::ActionFailed(_) | ProviderTrouble::Refused(_) => {
+            grown.min(MAX_MOVE_WAIT)
+        }
+        // Only a person can fix this, and their change triggers a reconcile.
+        ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::NotFound => {
+            world.floating_ip.resync
+        }
+    };
+    let spread = object_rng(world, u64::from(times)).u64(0..SPREAD_MILLIS);
+    pause + Duration::from_millis(spread)
+}
+
+/// How long a move must wait before its next call.
+fn move_wait(world: &Observed) -> Duration {
+    let cloud = &world.floating_ip;
+    let (Some(trouble), Some(at)) = (&cloud.trouble, cloud.trouble_at) else {
+        return Duration::ZERO;
+    };
+    (at + retry_delay(world, trouble)).saturating_sub(world.uptime)
+}
+
+/// How long a move must wait after an action that failed at `at`.
+fn action_wait(world: &Observed, at: Duration, trouble: &ProviderTrouble) -> Duration {
+    (at + retry_delay(world, trouble)).saturating_sub(world.uptime)
+}
+
+/// Pause between two polls of an action. Most actions end in seconds; the others must not use up the budget.
+fn poll_interval(polls: u32) -> Duration {
+    let millis = match polls {
+        0..8 => 500,
+        8..16 => 1_000,
+        _ => 2_000,
+    };
+    Duration::from_millis(millis)
+}
+
+/// Time of the next routine read, in this process's time. Jitter only adds to it: the maximum number of reads per hour
+/// is documented.
+pub(super) fn next_read_at(world: &Observed) -> Duration {
+    let cloud = &world.floating_ip;
+    let seen = cloud.observed.as_ref().map(|seen| seen.at);
+    let Some(last) = seen.max(cloud.trouble_at) else {
+        return Duration::ZERO;
+    };
+    let millis = u64::try_from(cloud.resync.as_millis()).unwrap_or(u64::MAX);
+    let salt = u64::try_from(last.as_millis()).unwrap_or(u64::MAX);
+    let spread = object_rng(world, salt).u64(0..=millis / 10);
+    let due = last + cloud.resync + Duration::from_millis(spread);
+    due.max(cloud.next_read_at.unwrap_or_default())
+}
+
+/// Time of the next write of this leader's term, in this process's time: at once, one resync after another call failed,
+/// and less and less often while the write itself fails. A read always comes in between, because a write without a
+/// response may have been applied.
+fn next_term_write_at(world: &Observed) -> Duration {
+    let cloud = &world.floating_ip;
+    // After the read that is due then, with its jitter.
+    let answered = cloud.trouble_at.map(|at| at + cloud.resync + cloud.resync / 8);
+    let accepted = cloud.term_failure.as_ref().map(|failed| {
+        let grown = cloud.resync * 2_u32.saturating_pow(failed.failures.clamp(1, 5));
+        failed.at + grown.min(cloud.resync.max(MAX_TERM_WAIT))
+    });
+    answered.max(accepted).unwrap_or_default()
+}
+
+/// Random numbers that depend only on this object and `salt`, the same in every process.
+fn object_rng(world: &Observed, salt: u64) -> fastrand::Rng {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let hash = world
+        .name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(PRIME));
+    fastrand::Rng::with_seed(hash ^ salt.wrapping_mul(PRIME))
 }

@@ -6,31 +6,26 @@ use aplomb_api::egress::{HealthSignal, MoveCause, StableEgressSpec, SuspectStatu
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::tidings::add_span;
-use crate::world::{CandidateNode, NodeReady, Observed};
+use super::messages::add_span;
+use crate::egress::{CandidateNode, NodeReady, Observed};
 
-/// Default grace period of an unhealthy gateway.
 const DEFAULT_UNHEALTHY_GRACE: Duration = Duration::from_secs(90);
 
 /// State of a node that has the gateway labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GatewayHealth {
-    /// It may stay.
     Eligible,
     /// It must be replaced at once.
     Unusable(MoveCause),
     /// It has a problem, and its grace period is running.
     Grace(HealthIssue),
-    /// Its grace period has ended.
     GraceExpired(HealthIssue),
 }
 
 /// A problem of a gateway, and its grace period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HealthIssue {
-    /// The problem.
     pub(super) suspicion: Suspicion,
-    /// When it began.
     pub(super) since: Timestamp,
     /// When the grace period ends, where time decides that.
     pub(super) ends: Timestamp,
@@ -128,8 +123,8 @@ fn has_failed_enough(spec: &StableEgressSpec, node: &CandidateNode, what: Suspic
     failures >= spec.health.probe.failures.unwrap_or(1)
 }
 
-/// When `what` began on `node`: the time in the status, unless it was set by a previous leader and
-/// must not be reused, or the clock was set back since.
+/// When `what` began on `node`: the time in the status, unless it was set by a previous leader and must not be reused,
+/// or the clock was set back since.
 fn suspect_since(world: &Observed, now: Timestamp, node: &CandidateNode, what: Suspicion) -> Timestamp {
     let known = world.status.suspects.iter();
     let known = known

@@ -1,17 +1,23 @@
-//! The status: times of events, never of reads, so that it does not change while nothing happens.
+//! The status: times of events, never of reads, so that it does not change while nothing happens. And when to decide
+//! again.
 
-use aplomb_api::egress::{CandidateStatus, MoveCause, MoveStages, MoveStatus, StableEgressStatus};
+use std::time::Duration;
+
+use aplomb_api::DurationString;
+use aplomb_api::egress::{
+    BudgetLevel, BudgetStatus, CandidateStatus, HealthSignal, MoveCause, MoveStages, MoveStatus, StableEgressStatus,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 use super::assessment::Assessment;
 use super::conditions::cordoned_gateway;
-use super::election::{ElectedNode, Election};
-use super::failover::{may_move, move_cause};
-use super::health::{self, GatewayHealth, is_promotable};
-use super::tidings::{add_span, elapsed_between, to_millis_span};
-use super::{labels, limits};
-use crate::world::{ActionState, CandidateNode, LabelState};
+use super::election::{ElectedNode, Election, drop_expired_moves, dwell_end};
+use super::failover::{MoveStep, may_move, move_cause, settle_labels};
+use super::health;
+use super::health::{GatewayHealth, is_promotable};
+use super::messages::{add_span, elapsed_between, to_millis_span};
+use crate::egress::{ActionState, CandidateNode, LabelState, Observed, RemainingCalls};
 
 /// The status for `scene`, without next check and budget.
 pub(super) fn build_status(scene: &Assessment<'_>) -> StableEgressStatus {
@@ -101,7 +107,7 @@ fn record_elected(scene: &Assessment<'_>, choice: &ElectedNode<'_>, status: &mut
     } else if !is_assign_in_flight(scene) {
         status.moving = None;
     }
-    if confirmed && labels::settle_labels(scene, node).is_none() {
+    if confirmed && settle_labels(scene, node).is_none() {
         record_settled(scene, node, status);
     }
 }
@@ -150,7 +156,6 @@ fn current_move(
     }
 }
 
-/// `moving` with the stages completed so far.
 fn record_stages(scene: &Assessment<'_>, node: &CandidateNode, mut moving: MoveStatus, confirmed: bool) -> MoveStatus {
     let accepted = scene.observed.moving.as_ref();
     let accepted = accepted.is_some_and(|m| m.node == node.name && m.action.is_some());
@@ -194,7 +199,7 @@ fn record_settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut Sta
     let deadline = add_span(moving.decided.0, scene.observed.spec.move_deadline.0);
     moving.overdue = moving.overdue || now > deadline;
     if moving.cause != MoveCause::Adopted {
-        limits::drop_expired_moves(&mut status.recent_moves, now);
+        drop_expired_moves(&mut status.recent_moves, now);
         status.recent_moves.push(Time(whole_second(now)));
     }
     status.last_move = Some(moving);
@@ -203,4 +208,91 @@ fn record_settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut Sta
 /// `moment` at the precision of a Kubernetes `Time`.
 fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
+}
+
+const MIN_WAIT: Duration = Duration::from_millis(10);
+
+/// How long until the next decision if nothing changes.
+pub(super) fn requeue_after(scene: &Assessment<'_>, next: &MoveStep) -> Duration {
+    let world = scene.observed;
+    let routine = match next {
+        MoveStep::Do(_) => Duration::ZERO,
+        MoveStep::Wait(wait) => *wait,
+        MoveStep::Idle => world.floating_ip.resync,
+    };
+    let ends = next_expiry(scene).map(|end| elapsed_between(scene.now, end));
+    let probes = world.spec.health.signal == HealthSignal::Probe;
+    let probe = probes.then_some(world.spec.health.probe.interval.0);
+    let soonest = [Some(routine), ends, probe].into_iter().flatten().min();
+    soonest.unwrap_or(routine).max(MIN_WAIT)
+}
+
+/// The next check as the status reports it.
+pub(super) fn next_check_message(scene: &Assessment<'_>) -> String {
+    if let Some(end) = next_expiry(scene) {
+        return end.to_string();
+    }
+    let (asked, now) = (scene.observed.spec.resync.0, scene.observed.floating_ip.resync);
+    let times = now.as_millis().div_ceil(asked.as_millis().max(1)).max(1);
+    let times = u32::try_from(times).unwrap_or(u32::MAX);
+    format!("every {}", DurationString(asked.saturating_mul(times)))
+}
+
+/// The next time at which a period ends.
+fn next_expiry(scene: &Assessment<'_>) -> Option<Timestamp> {
+    let world = scene.observed;
+    let held = scene.held.as_ref().and_then(|held| held.until);
+    let election = match &scene.election {
+        Election::Grace { trouble, .. } => Some(trouble.ends),
+        Election::Capped { until, .. } => Some(*until),
+        Election::Chosen(choice) => choice.pinned_from,
+        Election::NoneEligible => None,
+    };
+    let respected = scene.foreign.map(|elsewhere| {
+        let dwells = dwell_end(world, scene.now);
+        dwells.map_or(elsewhere.until, |until| until.max(elsewhere.until))
+    });
+    let pin = world.spec.pin.as_ref().and_then(|pin| pin.until.as_ref());
+    let moving = world.status.moving.as_ref().filter(|moving| !moving.overdue);
+    let deadline = moving.map(|moving| {
+        let decided = moving.decided.0.min(scene.now);
+        add_span(decided, world.spec.move_deadline.0)
+    });
+    let ends = [held, election, respected, pin.map(|t| t.0), deadline];
+    ends.into_iter().flatten().filter(|t| *t > scene.now).min()
+}
+
+/// `status` with the rate limit. The figures are those of the last change of level or of the last change of any other
+/// field.
+pub(super) fn record_budget(world: &Observed, mut status: StableEgressStatus) -> StableEgressStatus {
+    let Some(seen) = world.floating_ip.budget else {
+        return status;
+    };
+    let before = world.status.budget.as_ref();
+    let level = budget_level(seen, before.map(|budget| budget.level));
+    let same = before.is_some_and(|b| b.level == level && b.limit == seen.limit);
+    if same && status == world.status {
+        return status;
+    }
+    status.budget = Some(BudgetStatus {
+        limit: seen.limit,
+        remaining: seen.remaining,
+        level,
+    });
+    status
+}
+
+/// The level of `seen`. Leaving a level takes a margin, so that it does not flap.
+fn budget_level(seen: RemainingCalls, before: Option<BudgetLevel>) -> BudgetLevel {
+    let at = |margin: u32| {
+        let reserve = seen.reserved_calls() * margin / 100;
+        let low = seen.limit / 4 * margin / 100;
+        match seen.remaining {
+            left if left <= reserve => BudgetLevel::Reserve,
+            left if left < low => BudgetLevel::Low,
+            _ => BudgetLevel::Plenty,
+        }
+    };
+    let now = at(100);
+    before.map_or(now, |before| now.max(at(150).min(before)))
 }

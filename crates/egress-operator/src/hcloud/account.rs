@@ -1,24 +1,27 @@
 //! One token: its rate limiter, the cache of what was read with it, and its calls.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::ratelimit::RateLimiter;
 use aplomb::{Clock, ObjectKey, SingleFlight};
 use aplomb_api::egress::{FloatingIpRef, labels};
+use aplomb_http_client::ApiToken;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::HcloudSettings;
 use super::cache::{FloatingIpCache, FloatingIpSelector, ReadMark, ReadPlan};
 use super::call::{CallPurpose, limit_config};
+use super::client::HcloudClient;
 use super::error::CallFailure;
+use super::forecast::{BudgetForecast, BudgetForecaster};
+use super::model::{HcloudAction, HcloudActionStatus};
 use super::read_throttle::ReadThrottle;
-use crate::client::{ApiToken, HcloudAction, HcloudActionStatus, HcloudClient};
-use crate::forecast::{BudgetForecast, BudgetForecaster};
+use crate::egress::{ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls};
 use crate::telemetry::{EgressMetrics, HcloudOperation};
-use crate::world::{ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls};
 
 /// Shortest and longest pause between two attempts in seconds, for any refill rate.
 const RETRY_BOUNDS: (f64, f64) = (0.25, 5.0);
@@ -114,17 +117,17 @@ impl HcloudAccount {
         self.with_state(|state| state.read_interval(every, now))
     }
 
-    /// The earliest time for a routine read, in the time of [`super::HcloudAccounts::uptime`].
-    /// `None` if one may be made now.
+    /// The earliest time for a routine read, in the time of [`super::HcloudAccounts::uptime`]. `None` if one may be
+    /// made now.
     #[must_use]
     pub fn next_read_at(&self) -> Option<Duration> {
         let now = self.now();
         self.with_state(|state| state.next_read_at(now))
     }
 
-    /// How long a throttled move waits before the next attempt: the time until the bucket gains one
-    /// token, plus up to half of it as jitter, because other clients wait for the same token. It
-    /// does not grow: the time to the next token is constant.
+    /// How long a throttled move waits before the next attempt: the time until the bucket gains one token, plus up to
+    /// half of it as jitter, because other clients wait for the same token. It does not grow: the time to the next
+    /// token is constant.
     #[must_use]
     pub fn retry_delay(&self) -> Duration {
         let now = self.now();
@@ -136,12 +139,11 @@ impl HcloudAccount {
         })
     }
 
-    /// Assigns a floating IP to a server. The returned action may still be running. If the floating
-    /// IP is assigned there already, the call succeeds with action id 0.
+    /// Assigns a floating IP to a server. The returned action may still be running. If the floating IP is assigned
+    /// there already, the call succeeds with action id 0.
     ///
     /// # Errors
-    /// After [`ProviderTrouble::Unreachable`] the assignment may have happened: read before
-    /// repeating it.
+    /// After [`ProviderTrouble::Unreachable`] the assignment may have happened: read before repeating it.
     pub async fn assign(
         &self,
         floating_ip: i64,
@@ -183,8 +185,8 @@ impl HcloudAccount {
     /// Reads the state of an action. Once it has ended, cached reads are discarded.
     ///
     /// # Errors
-    /// Why the call failed; [`ProviderTrouble::NotFound`] if the action no longer exists, which
-    /// means that it has ended.
+    /// Why the call failed; [`ProviderTrouble::NotFound`] if the action no longer exists, which means that it has
+    /// ended.
     pub async fn poll_action(
         &self,
         action: i64,
@@ -206,9 +208,8 @@ impl HcloudAccount {
         state
     }
 
-    /// Writes a leader's term to a floating IP and keeps its other labels. The provider replaces
-    /// all labels at once without a precondition: a label that another client adds in between is
-    /// lost.
+    /// Writes a leader's term to a floating IP and keeps its other labels. The provider replaces all labels at once
+    /// without a precondition: a label that another client adds in between is lost.
     ///
     /// # Errors
     /// Why the write failed.
@@ -233,8 +234,7 @@ impl HcloudAccount {
         let write = |client: HcloudClient| async move { client.update_labels(id, &wanted).await };
         let written = self.call(HcloudOperation::Label, terms, write).await?.body;
         if written.labels.get(labels::TERM) != Some(&term.to_string()) {
-            // Accepted but not stored: ignore the rest of the response; the next read is due as
-            // usual.
+            // Accepted but not stored: ignore the rest of the response; the next read is due as usual.
             return Err(ProviderTrouble::Refused("no_effect".to_owned()));
         }
         self.with_state(|state| state.cache.store_one(written, mark));
@@ -256,7 +256,7 @@ impl HcloudAccount {
     }
 
     pub(super) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        act(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.state.lock())
     }
 }
 
@@ -292,6 +292,6 @@ fn action_state(action: HcloudAction) -> ActionState {
 
 impl fmt::Debug for HcloudAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Account").field(&self.0.label).finish()
+        f.debug_tuple("HcloudAccount").field(&self.0.label).finish()
     }
 }

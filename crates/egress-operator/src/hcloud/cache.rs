@@ -1,5 +1,4 @@
-//! Cache of the floating IPs of one account, and who uses which. Pure: no calls; the caller passes
-//! the time.
+//! Cache of the floating IPs of one account, and who uses which. Pure: no calls; the caller passes the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,8 +6,8 @@ use std::time::Duration;
 use aplomb::ObjectKey;
 use aplomb_api::egress::{FloatingIpRef, labels};
 
-use crate::client::FloatingIp;
-use crate::world::{ObservedFloatingIp, ProviderTrouble};
+use super::model::FloatingIp;
+use crate::egress::{ObservedFloatingIp, ProviderTrouble};
 
 /// How a user refers to a floating IP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +30,6 @@ impl From<&FloatingIpRef> for FloatingIpSelector {
 pub(super) enum ReadPlan {
     /// All floating IPs of the project.
     Listing,
-    /// One by its ID.
     ById(i64),
     /// One by its name, because its ID is not known.
     ByName(String),
@@ -52,8 +50,7 @@ pub(super) struct FloatingIpCache {
     ids: BTreeMap<String, i64>,
     found: BTreeMap<i64, (ReadMark, FloatingIp)>,
     absent: BTreeMap<FloatingIpSelector, ReadMark>,
-    /// Number of writes that may have changed something: reads that started before the last write
-    /// are not trusted.
+    /// Number of writes that may have changed something: reads that started before the last write are not trusted.
     epoch: u64,
     /// Number of requests of the last listing.
     pages: u32,
@@ -232,5 +229,4 @@ fn observed(ip: &FloatingIp, mark: ReadMark) -> ObservedFloatingIp {
 }
 
 #[cfg(test)]
-#[path = "known_tests.rs"]
 mod tests;

@@ -2,28 +2,29 @@
 
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::ratelimit::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, Permit};
 use http::HeaderMap;
+use http::header::DATE;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use tokio::time::Instant;
 
 use super::account::HcloudAccount;
-use super::error::CallFailure;
-use super::quota;
-use crate::client::{self, HcloudClient, HcloudResponse};
-use crate::forecast::BudgetSample;
+use super::client::{self, HcloudClient, HcloudResponse};
+use super::error::{CallFailure, NO_ANSWER};
+use super::forecast::BudgetSample;
+use crate::egress::{RESERVE, RemainingCalls};
 use crate::telemetry::{ForecastReported, HcloudOperation, ProviderCall};
-use crate::world::RESERVE;
 
-/// Purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallPurpose {
     /// A move, or a read it needs. It may use the whole budget.
     Move,
     /// A routine read. It never uses the reserve.
     Read,
-    /// A routine read that is let through although only the reserve is left, to learn whether it
-    /// has recovered. It is charged to the reserve.
+    /// A routine read that is let through although only the reserve is left, to learn whether it has recovered. It is
+    /// charged to the reserve.
     Probe,
 }
 
@@ -88,19 +89,19 @@ impl HcloudAccount {
     /// Passes the rate limit of a response to the limiter.
     fn learn(&self, status: u16, headers: &HeaderMap) {
         let now = self.now();
-        let Some(quota) = quota::from_headers(headers, self.0.clock.now()) else {
+        let Some((seen, full_in)) = read_limit(headers, self.0.clock.now()) else {
             return;
         };
         let forecast = self.with_state(|state| {
             // A refused call was not charged by the provider.
             let refused = u32::from(status == 429);
             let ours = std::mem::take(&mut state.own_calls).saturating_sub(refused);
-            state.throttle.record_remaining(quota.seen, now);
+            state.throttle.record_remaining(seen, now);
             state.forecaster.add_sample(BudgetSample {
                 at: now,
-                limit: quota.seen.limit,
-                remaining: quota.seen.remaining,
-                full_in: quota.full_in,
+                limit: seen.limit,
+                remaining: seen.remaining,
+                full_in,
                 own_calls: ours,
             });
             state.forecaster.forecast(now)
@@ -108,7 +109,7 @@ impl HcloudAccount {
         if let Some(forecast) = forecast {
             self.0.egress.emit(ForecastReported {
                 account: &self.0.label,
-                seen: quota.seen,
+                seen,
                 others: forecast.other_rate,
                 empty: forecast.empty_in,
             });
@@ -132,7 +133,7 @@ impl HcloudAccount {
             Err(CallFailure::Runtime(error)) if error.class() == aplomb::ErrorClass::Throttled => {
                 return;
             }
-            Err(CallFailure::Runtime(_)) => client::NO_ANSWER,
+            Err(CallFailure::Runtime(_)) => NO_ANSWER,
         };
         self.0.egress.emit(ProviderCall {
             account: &self.0.label,
@@ -143,8 +144,8 @@ impl HcloudAccount {
     }
 }
 
-/// An hourly bucket whose last [`RESERVE`] calls are kept for moves. The first response replaces
-/// the assumed burst by the reported one.
+/// An hourly bucket whose last [`RESERVE`] calls are kept for moves. The first response replaces the assumed burst by
+/// the reported one.
 pub(super) fn limit_config() -> LimitConfig {
     let lane = |name: &str, reserve, slots| LimitLaneConfig {
         name: name.to_owned(),
@@ -166,5 +167,55 @@ fn response_headers<T>(answer: &client::Result<T>) -> Option<(u16, &HeaderMap)> 
     match answer {
         Ok(answer) => Some((answer.status, &answer.headers)),
         Err(error) => Some((error.status?, &error.headers)),
+    }
+}
+
+/// The rate limit in the headers of a response, and when the bucket is full again without further calls, which the
+/// provider calls its reset. Implausible values are ignored. `wall` replaces a missing `Date` header; the provider's
+/// own date tolerates clock differences.
+fn read_limit(headers: &HeaderMap, wall: Timestamp) -> Option<(RemainingCalls, Option<Duration>)> {
+    let seen = RemainingCalls {
+        limit: header_number(headers, "ratelimit-limit")?,
+        remaining: header_number(headers, "ratelimit-remaining")?,
+    };
+    let reset = header_number(headers, "ratelimit-reset");
+    let reset = reset.and_then(|seconds: i64| Timestamp::from_second(seconds).ok());
+    let now = header_date(headers).unwrap_or(wall);
+    let full_in = reset.and_then(|reset| Duration::try_from(reset.duration_since(now)).ok());
+    Some((seen, full_in))
+}
+
+fn header_number<T: std::str::FromStr>(headers: &HeaderMap, name: &str) -> Option<T> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+}
+
+fn header_date(headers: &HeaderMap) -> Option<Timestamp> {
+    static PARSER: DateTimeParser = DateTimeParser::new();
+    let text = headers.get(DATE)?.to_str().ok()?;
+    PARSER.parse_timestamp(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_reset_is_read_against_the_answers_own_date() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("date", "Thu, 08 Jul 2021 18:27:17 GMT"),
+            ("ratelimit-limit", "3600"),
+            ("ratelimit-remaining", "0"),
+            ("ratelimit-reset", "1625772437"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        let (seen, full_in) = read_limit(&headers, Timestamp::UNIX_EPOCH).expect("a rate limit");
+        assert_eq!((seen.limit, seen.remaining), (3600, 0));
+        assert_eq!(full_in, Some(Duration::from_secs(3600)));
+        headers.insert("ratelimit-remaining", HeaderValue::from_static("-1"));
+        assert_eq!(read_limit(&headers, Timestamp::UNIX_EPOCH), None);
     }
 }

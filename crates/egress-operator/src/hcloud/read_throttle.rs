@@ -1,17 +1,16 @@
 //! How often routine reads are made, given the remaining calls of the rate limit. Pure.
 //!
-//! The provider has no lanes: a routine read uses the same tokens as a failover, and so do other
-//! programs with the same token. Routine reads become rarer when the bucket is low, and stop when
-//! only the reserve of a failover is left. Only a response shows whether the bucket has recovered,
-//! so one read per [`PROBE`] is let through meanwhile; that is 4 of 3,600 tokens per hour. Cached
-//! state is trusted for longer than that: five of these longer resyncs.
+//! The provider has no lanes: a routine read uses the same tokens as a failover, and so do other programs with the same
+//! token. Routine reads become rarer when the bucket is low, and stop when only the reserve of a failover is left. Only
+//! a response shows whether the bucket has recovered, so one read per [`PROBE_INTERVAL`] is let through meanwhile; that is 4 of
+//! 3,600 tokens per hour. Cached state is trusted for longer than that: five of these longer resyncs.
 
 use std::time::Duration;
 
-use crate::world::RemainingCalls;
+use crate::egress::RemainingCalls;
 
 /// Time between two reads while only the reserve is left.
-pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(900);
+const PROBE_INTERVAL: Duration = Duration::from_secs(900);
 /// Minimum number of resyncs between two reads in that state.
 const PROBE_RESYNCS: u32 = 4;
 
@@ -43,7 +42,6 @@ impl ReadThrottle {
         self.last_update = now;
     }
 
-    /// A routine read is sent.
     pub(super) fn record_sent(&mut self, now: Duration) {
         self.last_update = now;
     }
@@ -61,8 +59,8 @@ impl ReadThrottle {
         }
     }
 
-    /// Whether only the reserve of a failover is left. `expected` is the estimate of what is left
-    /// now, given what other clients spend.
+    /// Whether only the reserve of a failover is left. `expected` is the estimate of what is left now, given what other
+    /// clients spend.
     pub(super) fn is_scarce(&self, expected: Option<f64>) -> bool {
         let least = self.remaining.map(|seen| f64::from(seen.reserved_calls()));
         let spent = expected.zip(least).is_some_and(|(left, least)| left <= least);

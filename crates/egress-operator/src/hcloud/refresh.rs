@@ -3,31 +3,29 @@
 use std::time::Duration;
 
 use aplomb::ObjectKey;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
 use tokio::time::Instant;
 
 use super::account::HcloudAccount;
 use super::cache::{FloatingIpSelector, ReadPlan};
 use super::call::{CallPurpose, CallTerms};
-use crate::client::{FloatingIpQuery, HcloudClient};
+use super::client::{FloatingIpQuery, HcloudClient};
+use crate::egress::{ObservedFloatingIp, ProviderTrouble};
 use crate::telemetry::HcloudOperation;
-use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
 /// How long a failed read is reported to other callers that are not urgent.
 const FAILURE_TTL: Duration = Duration::from_secs(10);
-/// A name that was given to another floating IP takes three reads: by the old ID, by name, and once
-/// more if it changed in between.
+/// A name that was given to another floating IP takes three reads: by the old ID, by name, and once more if it changed
+/// in between.
 const MAX_ATTEMPTS: usize = 3;
 
 impl HcloudAccount {
-    /// The state of a floating IP, read again unless it is younger than `max_age`. An urgent read
-    /// belongs to a move and may use the reserve. So may the first read, without which no move can
-    /// start.
+    /// The state of a floating IP, read again unless it is younger than `max_age`. An urgent read belongs to a move and
+    /// may use the reserve. So may the first read, without which no move can start.
     ///
     /// # Errors
-    /// Why the read failed. [`ProviderTrouble::Throttled`] without a call if only the reserve is
-    /// left.
+    /// Why the read failed. [`ProviderTrouble::Throttled`] without a call if only the reserve is left.
     pub async fn refresh(
         &self,
         who: &ObjectKey,
@@ -173,8 +171,7 @@ impl HcloudAccount {
     }
 }
 
-/// A read cannot be refused or locked like a move: such a response leaves the holder of the
-/// floating IP unknown.
+/// A read cannot be refused or locked like a move: such a response leaves the holder of the floating IP unknown.
 fn read_trouble(trouble: ProviderTrouble) -> ProviderTrouble {
     match trouble {
         ProviderTrouble::Refused(code) => ProviderTrouble::Unreachable(format!("read refused: {code}")),

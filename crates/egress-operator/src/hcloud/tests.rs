@@ -4,7 +4,7 @@ mod moves;
 mod reads;
 mod scarcity;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
 use aplomb_fake_services::hcloud::{Change, Config, Entry, FakeHcloud};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use serde_json::json;
 use tower::util::BoxCloneSyncService;
 
 use super::*;
-use crate::world::{ObservedFloatingIp, ProviderTrouble};
+use crate::egress::{ObservedFloatingIp, ProviderTrouble};
 
 const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnopqrstuv";
 

@@ -1,14 +1,13 @@
-//! The controller that probes nodes on every replica, leader or not, and maintains the replica's
-//! Lease.
+//! The controller that probes nodes on every replica, leader or not, and maintains the replica's Lease.
 //!
-//! The leader's decisions use the same probes: both share a [`NodeProber`], so one process probes a
-//! node once per interval. The controller writes its own Lease, deletes Leases of replicas that
-//! have not reported for an hour, and writes nothing else.
+//! The leader's decisions use the same probes: both share a [`NodeProber`], so one process probes a node once per
+//! interval. The controller writes its own Lease, deletes Leases of replicas that have not reported for an hour, and
+//! writes nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Action, Cache, Clock, Context, Controller, ErrorClass, ObjectKey, Predicate, Result, Scope, View};
@@ -16,9 +15,10 @@ use aplomb_api::StableEgress;
 use aplomb_api::egress::HealthSignal;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::report::{ProbedNode, REPORT_LABEL, ReachabilityReport, lease_name};
+use super::{ProbedNode, REPORT_LABEL, ReachabilityReport, lease_name};
 use crate::probe::NodeProber;
 
 /// Also the field manager.
@@ -37,13 +37,9 @@ pub type ProbeTargetsFn =
 pub struct PeerReporter {
     /// This replica, as on its leader-election lease.
     pub identity: String,
-    /// The operator's namespace.
     pub namespace: String,
-    /// The prober of this process.
     pub prober: NodeProber,
-    /// Wall time.
     pub clock: Clock,
-    /// Nodes to probe.
     pub targets: ProbeTargetsFn,
     state: Arc<Mutex<Book>>,
 }
@@ -61,7 +57,6 @@ struct Found {
 }
 
 impl PeerReporter {
-    /// Dependencies of the controller.
     #[must_use]
     pub fn new(identity: &str, namespace: &str, prober: NodeProber, clock: Clock, targets: ProbeTargetsFn) -> Self {
         Self {
@@ -72,10 +67,6 @@ impl PeerReporter {
             targets,
             state: Arc::default(),
         }
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, Book> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,8 +90,8 @@ impl Book {
         let reachable = self.reachable();
         let pace = interval.max(RENEW_INTERVAL);
         let said = self.last_report.as_ref().is_some_and(|(at, said)| {
-            // Reconciles are about one interval apart: one that runs slightly early must not leave
-            // the report to the next.
+            // Reconciles are about one interval apart: one that runs slightly early must not leave the report to the
+            // next.
             *said == reachable && now.duration_since(*at) < pace - pace / 10
         });
         (!said).then_some(reachable)
@@ -144,12 +135,12 @@ impl PeerReporter {
                 interval: health.probe.interval.0,
                 reachable: answered.map(|(node, _)| node).collect(),
             };
-            self.lock_state().found.insert(key.clone(), found);
+            self.state.lock().found.insert(key.clone(), found);
         } else {
-            self.lock_state().found.remove(&key);
+            self.state.lock().found.remove(&key);
         }
         let alive = cx.cache::<StableEgress>()?;
-        self.lock_state().found.retain(|key, _| alive.get(key).is_some());
+        self.state.lock().found.retain(|key, _| alive.get(key).is_some());
         // Probes continue even if reports cannot be published.
         if let Err(error) = self.publish_if_changed(cx, began).await {
             tracing::warn!(%error, "Failed to publish reachability report");
@@ -165,14 +156,14 @@ impl PeerReporter {
 
     async fn publish_if_changed(&self, cx: &Context<StableEgress>, began: Instant) -> Result<()> {
         let leases = cx.cache::<Lease>()?;
-        let Some(interval) = self.lock_state().min_interval() else {
+        let Some(interval) = self.state.lock().min_interval() else {
             return self.delete_report(cx, leases).await;
         };
-        let news = self.lock_state().pending_report(interval, began);
+        let news = self.state.lock().pending_report(interval, began);
         if let Some(reachable) = news {
             let report = ReachabilityReport::new(&self.identity, self.clock.now(), interval, reachable.clone());
             self.apply_report(cx, &report).await?;
-            self.lock_state().last_report = Some((began, reachable));
+            self.state.lock().last_report = Some((began, reachable));
         }
         self.delete_expired(cx, leases).await
     }
@@ -189,7 +180,7 @@ impl PeerReporter {
     /// Deletes this replica's report, since nothing is probed any more.
     async fn delete_report(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
         let own = ObjectKey::new(Some(&self.namespace), &lease_name(&self.identity));
-        self.lock_state().last_report = None;
+        self.state.lock().last_report = None;
         if leases.get(&own).is_some() {
             delete_lease(cx, &own).await?;
         }
@@ -221,7 +212,7 @@ async fn delete_lease(cx: &Context<StableEgress>, key: &ObjectKey) -> Result<()>
 
 impl fmt::Debug for PeerReporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("PeerReporter")
             .field("identity", &self.identity)
             .field("namespace", &self.namespace)
             .finish_non_exhaustive()

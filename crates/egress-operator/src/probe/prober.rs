@@ -1,19 +1,20 @@
 //! Schedules probes, and counts consecutive failures.
 //!
-//! A node is probed once per interval and StableEgress, however often callers ask: a burst of
-//! events cannot turn one failure into three. Callers that arrive during a probe wait for it
-//! together. No task is started: the waiting callers drive the probes.
+//! A node is probed once per interval and StableEgress, however often callers ask: a burst of events cannot turn one
+//! failure into three. Callers that arrive during a probe wait for it together. No task is started: the waiting callers
+//! drive the probes.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::ObjectKey;
 use aplomb_api::egress;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, join_all};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::NodeProbe;
@@ -24,14 +25,12 @@ const RETAINED_INTERVALS: u32 = 10;
 type Dial = Shared<BoxFuture<'static, ()>>;
 type Hook = dyn Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync;
 
-/// Result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeOutcome {
     /// Consecutive failures including this one; 0 if it succeeded.
     pub failures: u32,
     /// The previous value; `None` for the first probe.
     pub before: Option<u32>,
-    /// Why it failed.
     pub reason: Option<String>,
 }
 
@@ -49,7 +48,6 @@ struct Records {
     by_key: BTreeMap<ObjectKey, BTreeMap<String, Record>>,
 }
 
-/// State of one node.
 struct Record {
     /// Number of the latest probe: results of older ones are ignored.
     number: u64,
@@ -61,7 +59,6 @@ struct Record {
 }
 
 impl NodeProber {
-    /// Uses `probe` for probes.
     pub fn new(probe: Arc<dyn NodeProbe>) -> Self {
         Self {
             probe,
@@ -77,8 +74,8 @@ impl NodeProber {
         self
     }
 
-    /// Probes those of `nodes` that are due, in parallel, and returns the consecutive failures of
-    /// each. Takes no longer than the timeout.
+    /// Probes those of `nodes` that are due, in parallel, and returns the consecutive failures of each. Takes no longer
+    /// than the timeout.
     pub async fn probe_due(
         &self,
         key: &ObjectKey,
@@ -91,7 +88,7 @@ impl NodeProber {
             .filter_map(|(node, addresses)| self.join_probe(key, node, addresses, settings, now))
             .collect();
         join_all(dials).await;
-        let mut records = self.lock_records();
+        let mut records = self.records.lock();
         let Some(known) = records.by_key.get_mut(key) else {
             return BTreeMap::new();
         };
@@ -109,7 +106,7 @@ impl NodeProber {
     /// Consecutive failures of the nodes of `key` that were probed.
     #[must_use]
     pub fn failures(&self, key: &ObjectKey) -> BTreeMap<String, u32> {
-        let records = self.lock_records();
+        let records = self.records.lock();
         let known = records.by_key.get(key).into_iter().flatten();
         known
             .filter_map(|(node, record)| Some((node.clone(), record.failures?)))
@@ -119,7 +116,7 @@ impl NodeProber {
     /// How long until one of the nodes of `key` is due; `None` if the last round had none.
     #[must_use]
     pub fn next_due(&self, key: &ObjectKey, settings: &egress::ProbeSpec, now: Instant) -> Option<Duration> {
-        let records = self.lock_records();
+        let records = self.records.lock();
         let known = records.by_key.get(key)?.values();
         known
             .filter(|record| record.in_last_round)
@@ -127,9 +124,8 @@ impl NodeProber {
             .min()
     }
 
-    /// Removes the nodes of `key`.
     pub fn remove(&self, key: &ObjectKey) {
-        self.lock_records().by_key.remove(key);
+        self.records.lock().by_key.remove(key);
     }
 
     /// The probe of `node` to wait for, if one is due or in flight.
@@ -141,7 +137,7 @@ impl NodeProber {
         settings: &egress::ProbeSpec,
         now: Instant,
     ) -> Option<Dial> {
-        let mut records = self.lock_records();
+        let mut records = self.records.lock();
         let known = records.by_key.get(key).and_then(|nodes| nodes.get(node));
         if let Some(record) = known
             && now.duration_since(record.began) < probe_interval(settings)
@@ -186,7 +182,7 @@ impl NodeProber {
 
     fn record_result(&self, key: &ObjectKey, node: &str, number: u64, answer: Result<(), String>) {
         let outcome = {
-            let mut records = self.lock_records();
+            let mut records = self.records.lock();
             let known = records.by_key.get_mut(key).and_then(|all| all.get_mut(node));
             let Some(record) = known.filter(|record| record.number == number) else {
                 return;
@@ -216,10 +212,6 @@ impl NodeProber {
             hook(key, node, &outcome);
         }
     }
-
-    fn lock_records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// From the start of one probe to the next: a probe never overtakes the previous one.
@@ -229,7 +221,7 @@ fn probe_interval(settings: &egress::ProbeSpec) -> Duration {
 
 impl fmt::Debug for NodeProber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prober").finish_non_exhaustive()
+        f.debug_struct("NodeProber").finish_non_exhaustive()
     }
 }
 

@@ -10,9 +10,9 @@ use aplomb_api::egress::{HealthSignal, conditions};
 use prometheus_client::encoding::DescriptorEncoder;
 use tracing::{info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{EgressCounters, Occurrence};
-use crate::world::{CandidateNode, LabelState, NodeReady, Observed, Plan};
+use super::{EgressCounters, Metric, Occurrence, Sample, encode_gauges};
+use crate::decide::Plan;
+use crate::egress::{CandidateNode, LabelState, NodeReady, Observed};
 
 /// A StableEgress as of its last decision.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +105,7 @@ pub(super) fn encode(
     pictures: &BTreeMap<String, EgressSnapshot>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_gauges(METRICS, "stable_egress", pictures, encoder)
+    encode_gauges(METRICS, "stable_egress", pictures, encoder)
 }
 
 fn bool_value(yes: bool) -> f64 {
@@ -128,12 +128,9 @@ fn node_samples(seen: &EgressSnapshot, read: fn(&NodePicture) -> Option<bool>) -
         .collect()
 }
 
-/// A decision was made for a StableEgress.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayDecided<'a> {
-    /// Input of the decision.
     pub world: &'a Observed,
-    /// The decision.
     pub plan: &'a Plan,
 }
 
@@ -157,10 +154,8 @@ impl Occurrence for GatewayDecided<'_> {
     }
 }
 
-/// A StableEgress was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayRemoved<'a> {
-    /// Its name.
     pub name: &'a str,
 }
 

@@ -1,7 +1,7 @@
 //! Counters of a StableEgress: moves with their stages, and failed probes.
 //!
-//! Counters start at 0 when the object is first seen, not with the first event: Prometheus sees no
-//! increase if a series starts at 1.
+//! Counters start at 0 when the object is first seen, not with the first event: Prometheus sees no increase if a series
+//! starts at 1.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,15 +13,13 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing::{debug, info, warn};
 
-use super::show::{self, Metric};
-use super::{EgressCounters, Occurrence};
+use super::{EgressCounters, Metric, Occurrence, encode_counters};
 
 /// From a label write to a grace period of ten minutes.
 const DURATION_BUCKETS: [f64; 14] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
 
-/// Counters of one StableEgress while this process leads.
 #[derive(Debug, Default)]
 pub(super) struct MoveCounters {
     failovers: u64,
@@ -77,7 +75,7 @@ pub(super) fn encode(
     tallies: &BTreeMap<String, MoveCounters>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_counters(COUNTERS, "stable_egress", tallies, encoder)?;
+    encode_counters(COUNTERS, "stable_egress", tallies, encoder)?;
     let name = "aplomb_egress_move_stage_seconds";
     let help = "Duration of each stage of a move";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
@@ -93,9 +91,7 @@ pub(super) fn encode(
 /// A move was decided. Emitted once per move.
 #[derive(Clone, Copy, Debug)]
 pub struct MoveStarted<'a> {
-    /// Name of the StableEgress.
     pub name: &'a str,
-    /// The move.
     pub moving: &'a MoveStatus,
 }
 
@@ -112,9 +108,7 @@ impl Occurrence for MoveStarted<'_> {
 /// A move ended, and the new gateway has its labels. Emitted once per move.
 #[derive(Clone, Copy, Debug)]
 pub struct MoveEnded<'a> {
-    /// Name of the StableEgress.
     pub name: &'a str,
-    /// The move.
     pub moved: &'a MoveStatus,
 }
 
@@ -149,11 +143,8 @@ fn stage_durations(stages: &MoveStages) -> impl Iterator<Item = (&'static str, D
 /// A move exceeds its deadline. Emitted once per move.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadlineBreached<'a> {
-    /// Name of the StableEgress.
     pub name: &'a str,
-    /// The target node.
     pub to: &'a str,
-    /// `spec.moveDeadline`.
     pub deadline: DurationString,
 }
 
@@ -166,12 +157,9 @@ impl Occurrence for DeadlineBreached<'_> {
     }
 }
 
-/// A probe of a node failed.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeFailed<'a> {
-    /// Name of the StableEgress.
     pub name: &'a str,
-    /// The node.
     pub node: &'a str,
     /// Consecutive failures, this one included.
     pub failures: u32,

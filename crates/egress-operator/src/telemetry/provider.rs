@@ -1,7 +1,7 @@
 //! Calls to the provider and the remaining rate limit.
 //!
-//! An account is named after the Secret of its token. No part of a token may appear here, so error
-//! codes, which the provider chooses, are exported only if they are plain words.
+//! An account is named after the Secret of its token. No part of a token may appear here, so error codes, which the
+//! provider chooses, are exported only if they are plain words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,33 +10,24 @@ use std::time::Duration;
 use prometheus_client::encoding::DescriptorEncoder;
 use tracing::{debug, info, warn};
 
-use super::show::{self, Metric, Sample};
-use super::{EgressCounters, Occurrence};
-use crate::world::RemainingCalls;
+use super::{EgressCounters, Metric, Occurrence, Sample, encode_counters, encode_gauges};
+use crate::egress::RemainingCalls;
 
-/// The provider's code for a throttled call.
 const THROTTLED: &str = "rate_limit_exceeded";
 const LANES: [&str; 3] = ["failover", "routine", "probe"];
 
-/// An operation of the provider's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HcloudOperation {
-    /// Read several floating IPs.
     List,
-    /// Read one.
     Get,
-    /// Assign one to a server.
     Assign,
-    /// Read the state of an action.
     Action,
-    /// Replace the labels of one.
     Label,
 }
 
 impl HcloudOperation {
     const ALL: [Self; 5] = [Self::List, Self::Get, Self::Assign, Self::Action, Self::Label];
 
-    /// The label value.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -48,7 +39,6 @@ impl HcloudOperation {
         }
     }
 
-    /// Whether it reads a floating IP.
     #[must_use]
     pub const fn is_read(self) -> bool {
         matches!(self, Self::List | Self::Get)
@@ -57,7 +47,6 @@ impl HcloudOperation {
 
 type Request = (HcloudOperation, String, &'static str);
 
-/// Counters of one account.
 #[derive(Debug)]
 pub(super) struct AccountCounters {
     requests: BTreeMap<Request, u64>,
@@ -141,19 +130,17 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::encode_counters(COUNTERS, "account", accounts, encoder)?;
+    encode_counters(COUNTERS, "account", accounts, encoder)?;
     match leads {
-        true => show::encode_gauges(GAUGES, "account", accounts, encoder),
+        true => encode_gauges(GAUGES, "account", accounts, encoder),
         false => Ok(()),
     }
 }
 
-/// A call to the provider ended.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderCall<'a> {
     /// The account: the name of the Secret of its token.
     pub account: &'a str,
-    /// The operation.
     pub operation: HcloudOperation,
     /// The HTTP status, the `error.code` of a refusal, or a code for a missing response.
     pub code: &'a str,
@@ -193,9 +180,7 @@ fn code_label(code: &str) -> &str {
 /// The rate limit as the provider reported it, with the forecast.
 #[derive(Clone, Copy, Debug)]
 pub struct ForecastReported<'a> {
-    /// The account.
     pub account: &'a str,
-    /// The report.
     pub seen: RemainingCalls,
     /// Spending of others, calls per second.
     pub others: f64,

@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use prometheus_client::encoding::text::encode;
 
 use super::*;
-use crate::world::{CandidateNode, FloatingIpState, LabelState, NodeReady, Observed, Plan, RemainingCalls};
+use crate::decide::Plan;
+use crate::egress::{CandidateNode, FloatingIpState, LabelState, NodeReady, Observed, RemainingCalls};
 
 fn scrape(egress: &EgressMetrics) -> String {
     let mut registry = Registry::default();

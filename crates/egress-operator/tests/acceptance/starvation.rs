@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::{Clock, ObjectKey, Telemetry};
 use aplomb_api::egress::FloatingIpRef;
-use aplomb_egress_operator::client::{ApiToken, ENDPOINT, HcloudClient, HcloudError};
-use aplomb_egress_operator::hcloud::{HcloudAccount, HcloudAccounts, HcloudSettings};
+use aplomb_egress_operator::hcloud::client::{ENDPOINT, HcloudClient};
+use aplomb_egress_operator::hcloud::{HcloudAccount, HcloudAccounts, HcloudError, HcloudSettings};
 use aplomb_egress_operator::telemetry::EgressMetrics;
 use aplomb_fake_services::hcloud::{BackgroundClients, Config, Entry, FakeHcloud, Shape};
-use aplomb_http_client::Transport;
+use aplomb_http_client::{ApiToken, Transport};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::util::BoxCloneSyncService;

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use aplomb::informer::Scope;
 use aplomb::tasks::Tasks;
 use aplomb::telemetry::{EventResult, Telemetry};
-use aplomb::watch::Scope;
 use aplomb::{InformerSet, Predicate};
 use bytes::Bytes;
 use futures::StreamExt;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::version::ResourceVersion;
+use crate::key::ResourceVersion;
 use crate::{informer, leadership, ratelimit};
 
 /// The state that explains why a controller does not make progress.

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::store::{ChangeKind, Delivery, ObjectChange};
-use crate::key::ObjectKey;
-use crate::version::ResourceVersion;
+use crate::cache::store::{ChangeKind, Delivery, ObjectChange};
+use crate::key::{ObjectKey, ResourceVersion};
 use crate::view::View;
 
 /// How long a write with an opaque version is remembered.

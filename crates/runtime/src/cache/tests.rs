@@ -1,5 +1,7 @@
 //! What readers of a cache see, and which events listeners get.
 
+mod adversary;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use tokio::time::{Duration, advance};

@@ -4,16 +4,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use kube::Client;
+use kube::client::Body;
 use tokio::time::{Instant, Sleep, sleep_until};
-use tower::BoxError;
+use tower::{BoxError, service_fn};
 
-use super::service::unwrap_error;
+use crate::client::unwrap_error;
 use crate::ratelimit::Permit;
 
 /// A body with its call's deadline.
 pub(super) struct DeadlineBody {
-    inner: Option<kube::client::Body>,
+    inner: Option<Body>,
     limit: Option<Limit>,
 }
 
@@ -26,7 +29,7 @@ struct Limit {
 
 impl DeadlineBody {
     /// A body of unknown length, such as a watch: it holds no slot and has no deadline.
-    pub(super) fn without_deadline(inner: kube::client::Body) -> Self {
+    pub(super) fn without_deadline(inner: Body) -> Self {
         Self {
             inner: Some(inner),
             limit: None,
@@ -35,7 +38,7 @@ impl DeadlineBody {
 
     /// A body that must be complete by `deadline`; `exceeded` counts and names the timeout.
     pub(super) fn with_deadline(
-        inner: kube::client::Body,
+        inner: Body,
         deadline: Instant,
         permit: Permit,
         exceeded: impl FnOnce() -> BoxError + Send + 'static,
@@ -51,7 +54,7 @@ impl DeadlineBody {
     }
 }
 
-impl Body for DeadlineBody {
+impl http_body::Body for DeadlineBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -85,6 +88,44 @@ impl Body for DeadlineBody {
         match &self.inner {
             Some(inner) => inner.size_hint(),
             None => SizeHint::with_exact(0),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct SingleUseBody(Client);
+
+impl SingleUseBody {
+    pub(super) fn new() -> Self {
+        let echo =
+            service_fn(|request: Request<Body>| async move { Ok::<_, BoxError>(Response::new(request.into_body())) });
+        Self(Client::new(echo, "default"))
+    }
+
+    /// The same request, which lower layers cannot repeat.
+    pub(super) async fn seal(&self, request: Request<Body>) -> Result<Request<Body>, BoxError> {
+        let (head, body) = request.into_parts();
+        let sealed = self.0.send(Request::new(body)).await?.into_body();
+        Ok(Request::from_parts(head, sealed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_sealed_body_is_the_same_but_cannot_be_cloned() {
+        let once = SingleUseBody::new();
+        for bytes in [Vec::new(), b"{}".to_vec()] {
+            let length = bytes.len() as u64;
+            let sealed = once.seal(Request::new(Body::from(bytes.clone()))).await.unwrap();
+            assert!(sealed.body().try_clone().is_none());
+            assert_eq!(sealed.body().size_hint().exact(), Some(length));
+            assert_eq!(sealed.body().is_end_stream(), bytes.is_empty());
+            assert_eq!(sealed.into_body().collect_bytes().await.unwrap(), bytes);
         }
     }
 }

@@ -13,8 +13,8 @@ use serde_json::json;
 use tower::retry::RetryLayer;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
-use super::super::{REQUEST_DEADLINE, limit_client};
-use super::*;
+use crate::client::*;
+use crate::client::{REQUEST_DEADLINE, limit_client};
 use crate::clock::Clock;
 use crate::ratelimit::{LimitConfig, RateLimiter};
 use crate::telemetry::Telemetry;

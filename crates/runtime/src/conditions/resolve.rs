@@ -79,9 +79,6 @@ fn apply_action(wishes: &mut ConditionChanges, verdict: &Action, was: Option<Con
         // More work follows, so the object is not ready because of this outcome; an earlier True stays.
         Action::RequeueAfter(_) if silent && was != Some(ConditionStatus::True) => wishes.set(initial_ready()),
         Action::Done | Action::RequeueAfter(_) => {}
-        Action::Blocked { reason, message } => {
-            wishes.set(Condition::new_false(READY, reason, message));
-        }
         Action::Reject { reason, message } => apply_stalled(wishes, reason, message),
     }
 }

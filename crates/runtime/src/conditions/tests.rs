@@ -73,7 +73,7 @@ fn done_is_ready_unless_the_reconcile_set_ready() {
     let settled = PassOutcome::Action(&Action::Done);
     let by_itself = resolve_and_merge(&[], &ConditionChanges::default(), settled);
     assert_eq!(find(&by_itself, READY).expect("Ready")["status"], "True");
-    let said = single_change(Condition::stale("the Node"));
+    let said = single_change(Condition::new_unknown(READY, "Stale", "the cache is stale"));
     let told = resolve_and_merge(&ready(), &said, settled);
     assert_eq!(find(&told, READY).expect("Ready")["status"], "Unknown");
 }
@@ -171,18 +171,6 @@ fn a_quarantine_stalls_and_a_later_success_clears_it() {
 }
 
 #[test]
-fn blocked_is_not_ready_with_its_reason() {
-    let blocked = Action::blocked("NoSecret", "Secret team/key does not exist");
-    let now = resolve_and_merge(&ready(), &ConditionChanges::default(), PassOutcome::Action(&blocked));
-    let ready = find(&now, READY).expect("Ready");
-    assert_eq!(
-        (&ready["status"], &ready["reason"]),
-        (&json!("False"), &json!("NoSecret"))
-    );
-    assert_eq!(find(&now, STALLED), None);
-}
-
-#[test]
 fn invalid_reason_is_sanitized() {
     assert_eq!(Condition::new_true("X", "", "").reason, "Reason");
     assert_eq!(Condition::new_true("X", "no such thing!", "").reason, "nosuchthing");
@@ -201,7 +189,6 @@ fn any_outcome() -> impl Strategy<Value = (Option<Action>, ErrorClass, bool)> {
     let verdicts = prop_oneof![
         Just(Some(Action::Done)),
         Just(Some(Action::RequeueAfter(Duration::from_secs(1)))),
-        Just(Some(Action::blocked("B", "b"))),
         Just(Some(Action::reject("R", "r"))),
         Just(None),
     ];

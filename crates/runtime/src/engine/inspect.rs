@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::controller::Kind;
-use super::run::Reconciler;
-use crate::admin::{self, DebugState, EngineInspector, KindCounters, Readiness, TaskState, WatchHealth};
+use crate::admin::{DebugState, EngineInspector, KindCounters, Readiness, TaskState, WatchHealth};
+use crate::controller::Kind;
+use crate::controller::reconcile::Reconciler;
 use crate::informer::InformerSet;
 use crate::journal::Journal;
 use crate::leadership::LeaderElector;
@@ -15,7 +15,7 @@ use crate::queue::Lane;
 use crate::ratelimit::{LimiterRegistry, RateLimiter};
 use crate::tasks::Tasks;
 use crate::telemetry::{EventResult, QueueLevels, Telemetry, WriteResult};
-use crate::writer;
+use crate::{admin, writer};
 
 /// A controller whose state can be inspected.
 pub(crate) trait InspectController: Send + Sync {

@@ -7,29 +7,26 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::caches::ControllerCaches;
-use super::controller::{Controller, Kind};
-use super::desk::{QueueLog, WorkQueue};
-use super::inspect::EngineProcess;
-use super::options::ControllerOptions;
-use super::pump::run_workers;
-use super::run::Reconciler;
-use super::wiring::{EventHandlers, kind_name};
-use super::{EngineSettings, InstalledController, WorkerParams};
-use crate::admin::{self, EngineEntry, EngineRegistration};
+use crate::admin::{EngineEntry, EngineRegistration};
 use crate::cache::Cache;
-use crate::client::{self, ClientLimits};
+use crate::client::ClientLimits;
+use crate::controller::handlers::{EventHandlers, kind_name};
+use crate::controller::reconcile::{Reconciler, run_workers};
+use crate::controller::workqueue::{QueueLog, WorkQueue};
+use crate::controller::{Controller, ControllerCaches, ControllerOptions, Kind};
+use crate::engine::inspect::EngineProcess;
+use crate::engine::{EngineSettings, InstalledController, WorkerParams};
 use crate::error::{Error, Result};
 use crate::events::{EventPublisher, EventRecorder, EventReporter};
-use crate::fence::Fence;
-use crate::informer::InformerSet;
+use crate::informer::{InformerSet, Scope};
 use crate::journal::{Journal, JournalCapacity};
 use crate::leadership::LeaderElector;
-use crate::ratelimit::{self, RateLimiter};
+use crate::leadership::fence::Fence;
+use crate::ratelimit::RateLimiter;
 use crate::tasks::{TaskHandle, Tasks};
 use crate::telemetry::{Telemetry, WorkersSet};
-use crate::watch::Scope;
 use crate::writer::Writer;
+use crate::{admin, client, ratelimit};
 
 /// The shared parts of an engine.
 pub(crate) struct EngineParts {

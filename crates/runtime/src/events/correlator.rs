@@ -265,5 +265,4 @@ fn truncate_event(mut event: Event) -> Event {
 }
 
 #[cfg(test)]
-#[path = "correlator_tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::entry::{JournalEntry, JournalLine};
+use crate::journal::{JournalEntry, JournalLine};
 
 /// The lines of one object, oldest first.
 #[derive(Debug, Default)]

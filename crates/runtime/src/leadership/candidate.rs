@@ -9,21 +9,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures::stream;
+use futures::stream::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::api::{PostParams, WatchEvent, WatchParams};
 use kube::core::ObjectMeta;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::election::{ElectionState, ElectionStep};
-use super::record::LeaderElectionRecord;
-use super::{Shared, Stage};
 use crate::call_context::CallContext;
 use crate::error::{Error, ErrorClass, Result};
+use crate::key::ResourceVersion;
+use crate::leadership::election::{ElectionState, ElectionStep, LeaderElectionRecord};
+use crate::leadership::{Shared, Stage};
 use crate::ratelimit::api::LEASE;
 use crate::telemetry::{LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath};
-use crate::version::ResourceVersion;
 
 type Watch = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Object>>> + Send>>;
 

@@ -6,13 +6,17 @@
 //! after it was sent; and `duration` is longer. A claim replaces the version that it was based on, so a
 //! renewal in between makes it fail. Neither wall time nor another replica's clock is used.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::config::LeaseConfig;
-use super::record::LeaderElectionRecord;
-use crate::version::ResourceVersion;
+use crate::key::ResourceVersion;
+use crate::leadership::LeaseConfig;
 
 /// How many reads in a row must be older than the known state before they are accepted.
 const ROLLBACK_CONFIRMATIONS: u32 = 3;
@@ -317,6 +321,41 @@ impl ElectionState {
     }
 }
 
-#[cfg(test)]
-#[path = "election_tests.rs"]
-mod tests;
+/// Who holds the lease, and since when by that holder's own clock.
+///
+/// The times are for people: no decision uses another machine's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeaderElectionRecord {
+    /// `None` after a release.
+    pub(crate) holder: Option<String>,
+    pub(crate) duration: Duration,
+    pub(crate) transitions: i32,
+    pub(crate) acquired: Option<Timestamp>,
+    pub(crate) renewed: Option<Timestamp>,
+}
+
+impl LeaderElectionRecord {
+    /// Reads the record of a Lease of any writer.
+    pub(crate) fn from_lease(lease: &Lease) -> Self {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let seconds = spec.lease_duration_seconds.unwrap_or_default();
+        Self {
+            holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
+            duration: Duration::from_secs(u64::try_from(seconds).unwrap_or_default()),
+            transitions: spec.lease_transitions.unwrap_or_default(),
+            acquired: spec.acquire_time.map(|time| time.0),
+            renewed: spec.renew_time.map(|time| time.0),
+        }
+    }
+
+    /// Writes the record into a Lease and keeps its other fields.
+    pub(crate) fn write_to(&self, lease: &mut Lease) {
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        spec.holder_identity = Some(self.holder.clone().unwrap_or_default());
+        let seconds = i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX);
+        spec.lease_duration_seconds = Some(seconds);
+        spec.lease_transitions = Some(self.transitions);
+        spec.acquire_time = self.acquired.map(MicroTime);
+        spec.renew_time = self.renewed.map(MicroTime);
+    }
+}

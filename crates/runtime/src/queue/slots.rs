@@ -49,7 +49,6 @@ impl ScheduledRun {
         let spent = |before: Box<Self>| before.hold == WaitPolicy::OneEvent && before.event_used;
         match next {
             NextRun::Idle => None,
-            NextRun::Keep => before,
             NextRun::Scheduled {
                 due,
                 lane,

@@ -2,9 +2,9 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{LimitLane, Permit, RateLimiter};
 use crate::error::{Error, ErrorClass, Result};
-use crate::fence::Fence;
+use crate::leadership::fence::Fence;
+use crate::ratelimit::{LimitLane, Permit, RateLimiter};
 use crate::telemetry::StaleEffect;
 
 impl RateLimiter {

@@ -13,7 +13,7 @@
 //! use aplomb::Result;
 //! use aplomb::budget::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, RateLimiter};
 //! use aplomb::clock::Clock;
-//! use aplomb::fence::Fence;
+//! use aplomb::leadership::fence::Fence;
 //! use aplomb::telemetry::Telemetry;
 //! use http::HeaderMap;
 //! use tokio::time::Instant;
@@ -66,6 +66,7 @@ mod shell;
 mod snapshot;
 
 pub mod api;
+pub mod single_flight;
 
 pub use config::{LimitConfig, LimitLaneConfig};
 pub use dialect::{

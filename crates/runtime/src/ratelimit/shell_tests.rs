@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::super::dialect::KUBERNETES;
 use super::*;
 use crate::error::ErrorClass;
-use crate::fence::Fence;
+use crate::leadership::fence::Fence;
 use crate::ratelimit::LimitLaneConfig;
 
 const URGENT: LimitLane = LimitLane(0);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
@@ -13,9 +14,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::{MetricFamilies, TelemetryEvent};
+use crate::informer::Scope;
 use crate::predicate::PredicateResult;
-use crate::watch::Scope;
+use crate::telemetry::{MetricFamilies, TelemetryEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EventLabels {
@@ -208,7 +209,7 @@ pub(crate) struct WatchBegan {
 
 impl TelemetryEvent for WatchBegan {
     fn emit(self, families: &MetricFamilies) {
-        let mut probes = families.watch.gauges.lock();
+        let mut probes = families.watch.gauges.0.lock();
         probes.retain(|probe| (probe.reading)().is_some());
         probes.push(self);
     }
@@ -226,14 +227,10 @@ pub(crate) struct WatchGauges {
 struct Gauges(Arc<Mutex<Vec<WatchBegan>>>);
 
 impl Gauges {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<WatchBegan>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// By kind: the objects of all its watches, and the age of the oldest.
     fn read(&self) -> BTreeMap<String, WatchGauges> {
         let mut kinds: BTreeMap<String, WatchGauges> = BTreeMap::new();
-        for probe in self.lock().iter() {
+        for probe in self.0.lock().iter() {
             if let Some(reading) = (probe.reading)() {
                 let kind = kinds.entry(probe.kind.to_string()).or_default();
                 kind.objects += reading.objects;

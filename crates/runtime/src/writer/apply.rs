@@ -1,24 +1,19 @@
 //! Server-side apply of children, and of single fields in objects of others.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::{GetParams, Patch, PatchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, ErrorClass, Result};
-use crate::key::ObjectRef;
-use crate::managed_fields::{ObjectPart, applied_entry};
+use crate::key::{ObjectKey, ObjectRef};
+use crate::managed_fields::ObjectPart;
 use crate::nulls;
-
-use super::answer::ApiResponse;
-use super::converged::is_converged;
-use super::desired::DesiredObject;
-use super::kind::ErasedKind;
-use super::known::LiveObjects;
-use super::pass::Pass;
-use super::send::WriteRequest;
+use crate::writer::noop::is_converged;
+use crate::writer::pass::Pass;
+use crate::writer::send::{ApiResponse, WriteRequest};
+use crate::writer::{ErasedKind, LiveObjects};
 
 /// The effect of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +54,6 @@ struct ApplyRequest<'a> {
     role: Role,
     /// Whether the object has the owner as its controller.
     controlled: bool,
-    locked: bool,
     known: Option<&'a dyn LiveObjects>,
 }
 
@@ -80,7 +74,7 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        self.apply_as(desired, known, Role::Child, false).await
+        self.apply_as(desired, known, Role::Child).await
     }
 
     /// Like [`Self::apply`], but an object that `known` shows becomes a child of the owner unless
@@ -90,18 +84,7 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        self.apply_as(desired, known, Role::Adopted, false).await
-    }
-
-    /// Like [`Self::apply`], but fails with a conflict if the object changed: for fields that are
-    /// computed from the object itself. The base is the `resourceVersion` of `desired` if set,
-    /// else the version that the cache last showed.
-    pub async fn apply_locked<K>(&self, desired: &K, known: Option<&dyn LiveObjects>) -> Result<ApplyResult<K>>
-    where
-        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
-        K::Scope: 'static,
-    {
-        self.apply_as(desired, known, Role::Child, true).await
+        self.apply_as(desired, known, Role::Adopted).await
     }
 
     /// Applies the few fields in `desired` to an object that is not a child of the owner: no owner
@@ -111,49 +94,10 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        self.apply_as(desired, known, Role::Unowned, false).await
+        self.apply_as(desired, known, Role::Unowned).await
     }
 
-    /// Sets the labels and annotations in `metadata` on the owner itself, and removes those that
-    /// an earlier call set and this one does not contain. A conflict if another writer was first.
-    pub async fn mark(&self, metadata: &ObjectMeta) -> Result<()> {
-        let owner = &self.owner;
-        let marks = ObjectMeta {
-            name: Some(owner.id.key.name.to_string()),
-            namespace: owner.id.key.namespace.as_deref().map(str::to_owned),
-            labels: metadata.labels.clone(),
-            annotations: metadata.annotations.clone(),
-            ..ObjectMeta::default()
-        };
-        let desired = DesiredObject::new(&json!({ "metadata": &marks }), &owner.kind, None)?;
-        let live = self.live();
-        let bare = marks.labels.is_none() && marks.annotations.is_none();
-        let nothing = bare && applied_entry(&live, self.writer.manager(), None).is_none();
-        if nothing || self.is_noop(&owner.id, None, &desired.body, &live) {
-            self.record_suppressed("apply", &owner.id);
-            return Ok(());
-        }
-        let read = self.read();
-        let write = WriteRequest {
-            verb: "apply",
-            object: &owner.id,
-            part: ObjectPart::Main,
-            live: Some(&live),
-            lock: read["metadata"]["resourceVersion"].as_str(),
-            known: owner.known.as_deref(),
-        };
-        let answer = self.send_apply(&owner.kind, &desired.body, &write).await?;
-        self.state().last_answer = Some(answer.body);
-        Ok(())
-    }
-
-    async fn apply_as<K>(
-        &self,
-        desired: &K,
-        known: Option<&dyn LiveObjects>,
-        role: Role,
-        locked: bool,
-    ) -> Result<ApplyResult<K>>
+    async fn apply_as<K>(&self, desired: &K, known: Option<&dyn LiveObjects>, role: Role) -> Result<ApplyResult<K>>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
@@ -174,7 +118,6 @@ impl Pass {
             desired,
             role,
             controlled,
-            locked,
             known,
         };
         let live = self.read_live(&wanted.kind, &wanted.object, known).await?;
@@ -211,15 +154,12 @@ impl Pass {
             };
             self.require_owner(object, again).await?;
         }
-        let seen = live.as_ref();
-        let seen = seen.and_then(|live| live["metadata"]["resourceVersion"].as_str());
-        let lock = desired.version.as_deref().or(seen).filter(|_| wanted.locked);
         let write = WriteRequest {
             verb: "apply",
             object,
             part: ObjectPart::Main,
             live: live.as_ref(),
-            lock: lock.or(live.is_none().then_some(IMPOSSIBLE_VERSION)),
+            lock: live.is_none().then_some(IMPOSSIBLE_VERSION),
             known: wanted.known,
         };
         let answer = self.send_apply(&wanted.kind, &desired.body, &write).await;
@@ -321,11 +261,10 @@ impl Pass {
         live: &Value,
     ) -> bool {
         let inner = &self.writer.0;
-        inner.suppress
-            && (is_converged(desired, live, &inner.manager, subresource)
-                || inner
-                    .memory
-                    .is_current(object, subresource, &inner.manager, desired, live))
+        is_converged(desired, live, &inner.manager, subresource)
+            || inner
+                .memory
+                .is_current(object, subresource, &inner.manager, desired, live)
     }
 
     /// Records the result of a write, if nothing else will show that it need not be repeated.
@@ -354,7 +293,7 @@ impl ApplyRequest<'_> {
 }
 
 /// The body of an apply: bound to the UID that was read, so that it cannot recreate a deleted
-/// object, and to a version if the write is locked.
+/// object, and to a version that no object has if it must create the object.
 fn pin_to_live(desired: &Value, write: &WriteRequest<'_>) -> Value {
     let mut body = desired.clone();
     let uid = write.live.and_then(|live| live["metadata"]["uid"].as_str());
@@ -380,5 +319,171 @@ fn effect(answer: &ApiResponse, live: Option<&Value>) -> ApplyEffect {
         _ if answer.code == http::StatusCode::CREATED => ApplyEffect::Created,
         Some(live) if version(live) == version(&answer.body) => ApplyEffect::Unchanged,
         _ => ApplyEffect::Changed,
+    }
+}
+
+/// Fields of the metadata that the server sets.
+const SERVER_FIELDS: [&str; 9] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "generateName",
+];
+
+/// The owner of a child, as in its owner reference.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnerRef<'a> {
+    pub(crate) kind: &'a ErasedKind,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) uid: &'a str,
+}
+
+/// An object to apply, and its key.
+#[derive(Clone, Debug)]
+pub(crate) struct DesiredObject {
+    pub(crate) key: ObjectKey,
+    pub(crate) body: Value,
+}
+
+impl DesiredObject {
+    /// An apply of `object`. Absent values are not sent, the status is written elsewhere,
+    /// and a namespaced object without a namespace goes to the namespace of its owner.
+    pub(crate) fn new<K: Serialize>(object: &K, kind: &ErasedKind, beside: Option<&str>) -> Result<Self> {
+        let mut body = serde_json::to_value(object)?;
+        drop_nulls(&mut body);
+        let Value::Object(fields) = &mut body else {
+            return Err(invalid_error(kind, "is not an object"));
+        };
+        fields.remove("status");
+        fields.insert("apiVersion".to_owned(), json!(kind.api_version()));
+        fields.insert("kind".to_owned(), json!(kind.name()));
+        let meta = fields
+            .entry("metadata")
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
+            .ok_or_else(|| invalid_error(kind, "has invalid metadata"))?;
+        SERVER_FIELDS.iter().for_each(|field| drop(meta.remove(*field)));
+        let key = take_key(meta, kind, beside)?;
+        Ok(Self { key, body })
+    }
+
+    /// Makes `owner` the controller, if the API allows a reference: within a namespace,
+    /// or from a cluster-scoped owner. Returns whether it did.
+    pub(crate) fn set_controller(&mut self, owner: &OwnerRef<'_>) -> bool {
+        if owner.key.namespace.is_some() && owner.key.namespace != self.key.namespace {
+            return false;
+        }
+        let references = self.body["metadata"]
+            .as_object_mut()
+            .expect("metadata is an object by construction")
+            .entry("ownerReferences")
+            .or_insert_with(|| json!([]));
+        if let Value::Array(references) = references {
+            references.retain(|other| other["uid"] != owner.uid);
+            references.push(json!({
+                "apiVersion": owner.kind.api_version(),
+                "kind": owner.kind.name(),
+                "name": &*owner.key.name,
+                "uid": owner.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }));
+        }
+        true
+    }
+}
+
+fn take_key(meta: &mut Map<String, Value>, kind: &ErasedKind, beside: Option<&str>) -> Result<ObjectKey> {
+    let text = |meta: &Map<String, Value>, field: &str| meta.get(field).and_then(Value::as_str).map(str::to_owned);
+    let Some(name) = text(meta, "name").filter(|name| !name.is_empty()) else {
+        return Err(invalid_error(kind, "has no metadata.name"));
+    };
+    if kind.is_cluster_scoped() {
+        meta.remove("namespace");
+        return Ok(ObjectKey::new(None, &name));
+    }
+    let namespace = text(meta, "namespace").or_else(|| beside.map(str::to_owned));
+    let Some(namespace) = namespace else {
+        return Err(invalid_error(kind, "has no metadata.namespace and its owner has none"));
+    };
+    meta.insert("namespace".to_owned(), json!(namespace));
+    Ok(ObjectKey::new(Some(&namespace), &name))
+}
+
+fn invalid_error(kind: &ErasedKind, what: &str) -> Error {
+    Error::new(ErrorClass::Invalid, format!("desired {} {what}", kind.name()))
+}
+
+/// `None` in a Rust type means an unset field, but JSON null would be a value.
+pub(crate) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, inner| !inner.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+
+    use super::*;
+
+    fn config_map(metadata: &Value) -> ConfigMap {
+        serde_json::from_value(json!({"metadata": metadata})).expect("a ConfigMap")
+    }
+
+    #[test]
+    fn only_declared_fields_are_sent() {
+        let read = config_map(&json!({
+            "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
+            "managedFields": [], "labels": {"x": "y"},
+        }));
+        let desired = DesiredObject::new(&read, &ErasedKind::for_resource::<ConfigMap>(), Some("team")).expect("fine");
+        let sent = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "team", "labels": {"x": "y"}},
+        });
+        assert_eq!(desired.body, sent);
+        assert_eq!(desired.key, ObjectKey::new(Some("team"), "a"));
+    }
+
+    #[test]
+    fn an_object_without_a_name_or_namespace_is_refused() {
+        let kind = ErasedKind::for_resource::<ConfigMap>();
+        let nameless = DesiredObject::new(&config_map(&json!({})), &kind, Some("team"));
+        assert_eq!(nameless.expect_err("refused").class(), ErrorClass::Invalid);
+        let homeless = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, None);
+        assert_eq!(homeless.expect_err("refused").class(), ErrorClass::Invalid);
+    }
+
+    #[test]
+    fn a_reference_is_set_only_where_the_api_allows_one() {
+        let kind = ErasedKind::for_resource::<ConfigMap>();
+        let key = ObjectKey::new(Some("team"), "owner");
+        let owner = OwnerRef {
+            kind: &kind,
+            key: &key,
+            uid: "u1",
+        };
+        let mut child = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, Some("team")).expect("fine");
+        assert!(child.set_controller(&owner));
+        assert!(child.set_controller(&owner));
+        assert_eq!(
+            child.body["metadata"]["ownerReferences"].as_array().map(Vec::len),
+            Some(1)
+        );
+        let space: Namespace = serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("one");
+        let mut space =
+            DesiredObject::new(&space, &ErasedKind::for_resource::<Namespace>(), Some("team")).expect("fine");
+        assert!(!space.set_controller(&owner));
     }
 }

@@ -1,7 +1,10 @@
 //! The status of the owner: collected during a pass, written once at its end, and only if it differs.
+//! Also the status of a child whose kind expects its creator to write it.
 
 use http::StatusCode;
+use kube::Resource;
 use kube::api::{Patch, PatchParams};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{
@@ -9,12 +12,12 @@ use crate::conditions::{
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::journal::JournalEntry;
+use crate::key::ObjectKey;
 use crate::managed_fields::{FieldSet, FieldStep, ObjectPart, owned_by_others, owned_fields};
-
-use super::answer::ApiResponse;
-use super::desired::drop_nulls;
-use super::pass::Pass;
-use super::send::WriteRequest;
+use crate::writer::apply::drop_nulls;
+use crate::writer::pass::Pass;
+use crate::writer::send::{ApiResponse, WriteRequest};
+use crate::writer::{ErasedKind, LiveObjects};
 
 const STATUS: Option<&str> = Some("status");
 
@@ -228,4 +231,66 @@ fn parse_condition(condition: &Value) -> Option<Condition> {
 
 fn find_condition<'a>(conditions: &'a Value, kind: &str) -> Option<&'a Value> {
     conditions.as_array()?.iter().find(|it| it["type"] == kind)
+}
+
+impl Pass {
+    /// Applies `status` to the status of the child `key`. Nothing is sent
+    /// if its fields are equal already, or if the child does not exist.
+    pub async fn apply_child_status<K>(
+        &self,
+        key: &ObjectKey,
+        status: impl Serialize,
+        known: Option<&dyn LiveObjects>,
+    ) -> Result<()>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: 'static,
+    {
+        let kind = ErasedKind::for_resource::<K>();
+        let object = kind.object_ref(key.clone());
+        let Some(live) = self.read_live(&kind, &object, known).await? else {
+            return Ok(());
+        };
+        self.check_single_controller(&object, &live)?;
+        let desired = body(&kind, key, serde_json::to_value(status)?);
+        if self.is_noop(&object, STATUS, &desired, &live) {
+            self.record_suppressed("report", &object);
+            return Ok(());
+        }
+        let mut pinned = desired.clone();
+        pinned["metadata"]["uid"] = live["metadata"]["uid"].clone();
+        let parameters = PatchParams::apply(self.writer.manager()).force();
+        let request = kind
+            .request(key.namespace.as_deref())
+            .patch_subresource("status", &key.name, &parameters, &Patch::Apply(&pinned))
+            .map_err(Error::fault)?;
+        let write = WriteRequest {
+            verb: "report",
+            object: &object,
+            part: ObjectPart::Status,
+            live: Some(&live),
+            lock: None,
+            known,
+        };
+        let answer = self.send(&write, request).await?;
+        if !answer.is_success() {
+            return Err(self.record_refused(&write, &answer));
+        }
+        self.memoize(&object, STATUS, &desired, (Some(&live), &answer.body));
+        Ok(())
+    }
+}
+
+fn body(kind: &ErasedKind, key: &ObjectKey, mut status: Value) -> Value {
+    drop_nulls(&mut status);
+    let mut body = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.name(),
+        "metadata": {"name": &*key.name},
+        "status": status,
+    });
+    if let Some(namespace) = &key.namespace {
+        body["metadata"]["namespace"] = json!(&**namespace);
+    }
+    body
 }

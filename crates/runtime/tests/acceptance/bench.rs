@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use aplomb::clock::Clock;
-use aplomb::fence::Fence;
+use aplomb::informer::Scope;
 use aplomb::journal::{Journal, JournalCapacity};
+use aplomb::leadership::fence::Fence;
 use aplomb::managed_fields::is_foreign_change;
 use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
-use aplomb::watch::Scope;
 use aplomb::writer::{InFlightWrite, LiveObjects, Pass, PassOwner, Writer};
 use aplomb::{Cache, InformerSet, ObjectKey};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
@@ -119,12 +119,6 @@ impl Bench {
         begin(&self.writer, page, known)
     }
 
-    /// A pass that skips no writes.
-    pub fn eager_pass(&self, page: &Page) -> Pass {
-        let writer = self.writer.without_suppression();
-        begin(&writer, page, Arc::new(self.pages.clone()))
-    }
-
     /// A pass under a lease whose writes are each delayed for five seconds.
     pub fn fenced_pass(&self, page: &Page, fence: &Fence, held_up: HoldPoint) -> Pass {
         let writer = writer(&held_up.client(&self.client), fence, &self.telemetry);
@@ -203,6 +197,25 @@ impl HoldPoint {
 
 /// A cache that does not learn about our own writes.
 pub struct CacheWithoutWrites<C>(pub C);
+
+/// A cache that shows every object without its data, so that no write of data is skipped.
+pub struct CacheWithoutData<C>(pub C);
+
+impl<C: LiveObjects> LiveObjects for CacheWithoutData<C> {
+    fn live(&self, key: &ObjectKey) -> Option<Value> {
+        let mut live = self.0.live(key)?;
+        live["data"] = json!({});
+        Some(live)
+    }
+
+    fn owned_by(&self, uid: &str) -> Vec<Value> {
+        self.0.owned_by(uid)
+    }
+
+    fn begin_write(&self, key: &ObjectKey) -> Box<dyn InFlightWrite> {
+        self.0.begin_write(key)
+    }
+}
 
 struct IgnoredWrite;
 

@@ -2,14 +2,13 @@
 //! is left alone, and writes without the lease are reported.
 
 use aplomb::conditions::PassOutcome;
-use aplomb::fence::Fence;
-use aplomb::telemetry::WriteResult;
+use aplomb::leadership::fence::Fence;
 use aplomb::writer::LiveObjects;
 use aplomb::{Action, ErrorClass, ObjectKey};
 use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -223,8 +222,8 @@ fn real_foreign_child_is_not_changed() {
     on_real(unseen_foreign_child);
 }
 
-/// Another writer changes the child between our read and our write.
-async fn write_against_other_writer(lab: Lab, locked: bool) -> Option<ErrorClass> {
+/// Another writer changes the child between our read and our write: both changes stay.
+async fn write_against_other_writer(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let pass = bench.pass(&bench.front());
@@ -232,39 +231,13 @@ async fn write_against_other_writer(lab: Lab, locked: bool) -> Option<ErrorClass
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
     maps.patch("child", &PatchParams::default(), &patch).await.unwrap();
-    let wanted = config_map("child", "2");
-    let known = Some(&bench.maps as &dyn LiveObjects);
-    let applied = match locked {
-        true => pass.apply_locked(&wanted, known).await,
-        false => pass.apply(&wanted, known).await,
-    };
-    let error = applied.err()?;
-    let (object, version) = error.object().expect("a conflict names its object");
-    assert_eq!((&*object.key.name, version.is_some()), ("child", true));
-    let counted = bench
-        .telemetry
-        .writes
-        .writes("ConfigMap", "apply", WriteResult::Conflict);
-    assert_eq!(counted, 1);
-    Some(error.class())
+    let applied = pass.apply(&config_map("child", "2"), Some(&bench.maps)).await.unwrap();
+    assert_eq!(applied.object.data.unwrap()["theirs"], "x");
 }
 
 #[test]
-fn locked_write_detects_another_writer_and_unlocked_write_merges() {
-    assert_eq!(
-        on_box(9, |lab| write_against_other_writer(lab, true)),
-        Some(ErrorClass::Conflict)
-    );
-    assert_eq!(on_box(9, |lab| write_against_other_writer(lab, false)), None);
-}
-
-#[test]
-#[ignore = "needs the real control plane"]
-fn real_locked_write_detects_another_writer_and_unlocked_write_merges() {
-    assert_eq!(
-        on_real(|lab| write_against_other_writer(lab, true)),
-        Some(ErrorClass::Conflict)
-    );
+fn write_merges_with_another_writer() {
+    on_box(9, write_against_other_writer);
 }
 
 /// The lease ends two seconds into a write that is delayed by five, on its way there or back. Returns how
@@ -330,61 +303,4 @@ async fn apply_unowned(lab: Lab) {
 #[test]
 fn unowned_apply_owns_only_its_fields() {
     on_box(13, apply_unowned);
-}
-
-/// The cache moves on between the read and the locked write that is based on it.
-async fn write_after_newer_version(lab: Lab, carries: bool) -> Option<ErrorClass> {
-    page(&lab).await;
-    let bench = Bench::start(&lab).await;
-    let pass = bench.pass(&bench.front());
-    let child = config_map("child", "1");
-    let read = pass.apply(&child, Some(&bench.maps)).await.unwrap().object;
-    let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
-    let patch = Patch::Merge(json!({ "data": { "theirs": "x" } }));
-    let theirs = maps.patch("child", &PatchParams::default(), &patch).await.unwrap();
-    wait_until(seconds(5), "the other writer's change is seen", || async {
-        bench.map("child").unwrap().resource_version() == theirs.resource_version()
-    })
-    .await;
-    let mut wanted = config_map("child", "2");
-    if carries {
-        wanted.metadata.resource_version = read.resource_version();
-    }
-    let applied = pass.apply_locked(&wanted, Some(&bench.maps)).await;
-    applied.err().map(|error| error.class())
-}
-
-#[test]
-fn a_lock_is_on_the_version_that_was_read() {
-    let run = |carries| on_box(15, move |lab| write_after_newer_version(lab, carries));
-    assert_eq!(run(true), Some(ErrorClass::Conflict));
-    assert_eq!(run(false), None, "without a version, the cached version counts");
-}
-
-/// The owner's own labels: set once, a conflict with another writer, removed when not named.
-async fn marked(lab: Lab) {
-    let pages = page(&lab).await;
-    let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
-    let labels = |value: &str| ObjectMeta {
-        labels: Some([("example.com/mark".to_owned(), value.to_owned())].into()),
-        ..ObjectMeta::default()
-    };
-    let nothing = ObjectMeta::default();
-    let pass = bench.pass(&bench.front());
-    pass.mark(&nothing).await.unwrap();
-    assert!(bench.answers.writes().is_empty());
-    pass.mark(&labels("1")).await.unwrap();
-    pass.mark(&labels("1")).await.unwrap();
-    assert_eq!(bench.answers.writes().len(), 1);
-    pass.mark(&nothing).await.unwrap();
-    assert!(pages.get("front").await.unwrap().labels().is_empty());
-    let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
-    pages.patch("front", &PatchParams::default(), &patch).await.unwrap();
-    let error = pass.mark(&labels("2")).await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Conflict, "{error}");
-}
-
-#[test]
-fn a_mark_on_the_owner_is_locked_to_what_was_read() {
-    on_box(14, marked);
 }

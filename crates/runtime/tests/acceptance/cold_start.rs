@@ -106,7 +106,7 @@ async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::QueueCo
 
 /// Edits have no priority, as in a queue without lanes.
 fn without_lanes() -> queue::QueueConfig {
-    let mut config = queue::QueueConfig::strict();
+    let mut config = crate::lanes::strict();
     config.resync = LaneConfig {
         weight: 1,
         ..config.resync

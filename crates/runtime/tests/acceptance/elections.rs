@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb::clock::Clock;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::leadership::{LeaderElector, LeaseConfig};
 use aplomb::telemetry::Telemetry;
 use aplomb_simulation::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb::clock::Clock;
-use aplomb::fence::Fence;
+use aplomb::leadership::fence::Fence;
 use aplomb::ratelimit::{CODER, HETZNER, HeaderFormat, LimitConfig, LimitLane, LimitLaneConfig, Permit, RateLimiter};
 use aplomb::telemetry::Telemetry;
 use aplomb::{Error, ErrorClass, Result};

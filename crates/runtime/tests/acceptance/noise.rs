@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use aplomb::informer::Scope;
 use aplomb::telemetry::{EventResult, Telemetry};
-use aplomb::watch::Scope;
 use aplomb::{Action, Context, Controller, Engine, MetaRef, Predicate, Result, View, ViewMeta};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};

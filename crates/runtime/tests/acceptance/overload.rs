@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb::backoff::{BackoffPolicies, BackoffPolicy};
+use aplomb::controller::{BackoffPolicies, BackoffPolicy};
 use aplomb::queue::{self, Lane};
 use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass, ObjectKey, Predicate, Scope};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -147,7 +147,7 @@ fn assert_bounds(longest: &BTreeMap<char, Duration>, slack: u32) {
 fn every_lane_of_an_operator_is_served_under_overload() {
     let served = move |queue| on_box(3, move |lab| longest_gaps(lab, WORK, seconds(100), queue));
     assert_bounds(&served(queue::QueueConfig::default()), 1);
-    let strict = served(queue::QueueConfig::strict());
+    let strict = served(crate::lanes::strict());
     assert!(strict[&'s'] >= seconds(60), "strict priority starves: {strict:?}");
 }
 

@@ -7,9 +7,9 @@ mod views;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aplomb::informer::{ReflectorTiming, Scope};
 use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
-use aplomb::watch::{ReflectorTiming, Scope};
 use aplomb::{Cache, Informer, InformerSet, ObjectKey};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use aplomb_simulation::{Cluster, Simulation};

@@ -4,26 +4,23 @@
 use std::sync::Arc;
 
 use aplomb_api::tunnel::{Connector, ConnectorStatus, HttpProxy, conditions};
-use aplomb_api::wire::ConnectorId;
+use aplomb_tunnel_protocol::ConnectorId;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{mpsc, watch};
 
 use super::{AgentSettings, Registered};
 use crate::accept::{self, AllowedGateways};
-use crate::beat::{LeaseTask, lease_duration};
 use crate::endpoint::{AgentEndpoint, EndpointConfig};
 use crate::error::{Error, Result};
-use crate::event::AgentEvent;
+use crate::event::{AgentEvent, ReportedState};
 use crate::informers::{AgentInformers, ObservedObject};
+use crate::lease::{LeaseTask, lease_duration};
 use crate::origin::OriginPool;
-use crate::publish::AgentIdentity;
-use crate::register;
-use crate::reported::ReportedState;
-use crate::serve;
+use crate::publish::{AddressPublisher, AgentIdentity};
 use crate::stream_handler::StreamHandler;
 use crate::target::ExposedTargets;
+use crate::{register, serve};
 
-/// A registered agent.
 pub(super) struct RunningAgent {
     client: Client,
     settings: AgentSettings,
@@ -37,7 +34,6 @@ pub(super) struct RunningAgent {
     endpoint: Option<AgentEndpoint>,
     lease_task: LeaseTask,
     reported: ReportedState,
-    /// The last reported event about the Connector.
     last_connector_event: Option<AgentEvent>,
 }
 
@@ -60,11 +56,13 @@ impl RunningAgent {
             network: settings.network.clone(),
             stream_handler: Arc::new(stream_handler(&settings, &registered, &session, events.clone())?),
             allowed_gateways: listed.subscribe(),
-            connectors: Api::namespaced(client.clone(), namespace),
-            name: settings.connector.name.clone(),
-            identity: identity(&settings, &session),
-            connector: connector.clone(),
-            events: events.clone(),
+            publisher: AddressPublisher {
+                connectors: Api::namespaced(client.clone(), namespace),
+                name: settings.connector.name.clone(),
+                identity: identity(&settings, &session),
+                connector: connector.clone(),
+                events: events.clone(),
+            },
         };
         let beat = LeaseTask::spawn(client.clone(), &settings, &registered.connector, &session);
         watches.start();
@@ -176,9 +174,8 @@ impl RunningAgent {
         Ok(())
     }
 
-    /// Opens an endpoint with these relays, in place of one with others. If the relays are invalid, the
-    /// current endpoint stays and the returned event reports it, because the owner of the class can correct
-    /// them.
+    /// Opens an endpoint with these relays, in place of one with others. If the relays are invalid, the current
+    /// endpoint stays and the returned event reports it, because the owner of the class can correct them.
     async fn use_relays(&mut self, relays: &[String]) -> Result<Option<AgentEvent>> {
         if self.endpoint.as_ref().is_some_and(|open| open.uses_relays(relays)) {
             return Ok(None);
@@ -291,7 +288,6 @@ async fn delete_objects(client: &Client, settings: &AgentSettings, registered: &
     deleted.unwrap_or_else(failed);
 }
 
-/// The event for a Connector's status.
 fn connector_event(status: &ConnectorStatus) -> Option<AgentEvent> {
     if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
         return Some(AgentEvent::Accepted {

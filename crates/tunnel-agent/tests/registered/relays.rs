@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use aplomb_api::wire::ALPN;
 use aplomb_tunnel_agent::AgentEvent;
+use aplomb_tunnel_protocol::ALPN;
 use iroh::endpoint::{Connection, ConnectionError, presets};
 use iroh::{Endpoint, EndpointAddr, TransportAddr};
 use tokio::time::timeout;

@@ -1,8 +1,8 @@
 //! Which gateways are served: listed ones, and for a limited time those removed from the list.
 
 use anyhow::Result;
-use aplomb_api::wire::{CLOSE_NOT_ALLOWED, CLOSE_RELEASED, StreamReply};
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_protocol::{CLOSE_NOT_ALLOWED, CLOSE_RELEASED, StreamReply};
 use tokio::time::Instant;
 
 use crate::lab::{Agent, Gateway, UNLISTED_GRACE, close_code, dial, echo, open, prove};

@@ -1,10 +1,10 @@
 //! Bytes to an origin and back, and requests that are refused.
 
 use anyhow::{Context, Result, bail};
-use aplomb_api::wire::{ALPN, ConnectorId, MAX_FRAME_SIZE, OLD_ALPN, StreamRefusal, StreamReply, StreamRequest};
 use aplomb_tunnel_agent::AgentEvent;
-use aplomb_tunnel_agent::frame;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_protocol as protocol;
+use aplomb_tunnel_protocol::{ALPN, ConnectorId, MAX_FRAME_SIZE, OLD_ALPN, StreamRefusal, StreamReply, StreamRequest};
 use tokio::net::TcpListener;
 
 use crate::lab::{Agent, Gateway, SESSION, connector, dial, echo, open, read_to_end};
@@ -111,7 +111,7 @@ async fn an_invalid_frame_is_refused() -> Result<()> {
     for bytes in [too_long, b"\0\0\0\x02{}".to_vec(), b"\0\0\0\x01x".to_vec()] {
         let (mut send, mut recv) = connection.open_bi().await?;
         send.write_all(&bytes).await?;
-        let reply = frame::read_message::<StreamReply>(&mut recv).await?;
+        let reply = protocol::read_message::<StreamReply>(&mut recv).await?;
         let StreamReply::Refused { refusal, .. } = reply else {
             bail!("not refused: {reply:?}");
         };
@@ -179,7 +179,7 @@ async fn a_gateway_that_names_no_connector_is_refused_with_the_remedy() -> Resul
         let (mut send, mut recv) = connection.open_bi().await?;
         send.write_all(&u32::try_from(body.len())?.to_be_bytes()).await?;
         send.write_all(body.as_bytes()).await?;
-        match frame::read_message::<StreamReply>(&mut recv).await? {
+        match protocol::read_message::<StreamReply>(&mut recv).await? {
             StreamReply::Refused { refusal, message } => {
                 assert_eq!(refusal, StreamRefusal::Malformed);
                 assert!(message.contains("upgrade the older one"), "{message}");

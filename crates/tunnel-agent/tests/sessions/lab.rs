@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
-use aplomb_api::wire::{ALPN, ConnectorId, ProofStatement, StreamReply, StreamRequest};
 use aplomb_tunnel_agent::accept::{AllowedGateways, allowed_gateways};
-use aplomb_tunnel_agent::frame;
 use aplomb_tunnel_agent::origin::OriginPool;
 use aplomb_tunnel_agent::serve::{NetworkConfig, bind, serve};
 use aplomb_tunnel_agent::stream_handler::StreamHandler;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use aplomb_tunnel_agent::{AgentEvent, ExposedTarget, ExposedTargets};
+use aplomb_tunnel_protocol as protocol;
+use aplomb_tunnel_protocol::{ALPN, ConnectorId, ProofStatement, StreamReply, StreamRequest};
 use iroh::endpoint::{Connection, RecvStream, SendStream};
 use iroh::{Endpoint, EndpointAddr, SecretKey, TransportAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -110,8 +110,8 @@ pub(crate) async fn open(
 ) -> Result<(SendStream, RecvStream, StreamReply)> {
     let work = async {
         let (mut send, mut recv) = connection.open_bi().await?;
-        frame::write_message(&mut send, open).await?;
-        let reply = frame::read_message::<StreamReply>(&mut recv).await?;
+        protocol::write_message(&mut send, open).await?;
+        let reply = protocol::read_message::<StreamReply>(&mut recv).await?;
         anyhow::Ok((send, recv, reply))
     };
     timeout(TIMEOUT, work).await.context("no answer in time")?

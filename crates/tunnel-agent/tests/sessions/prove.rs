@@ -1,8 +1,8 @@
 //! Proofs: signed for this session and this gateway, and not valid for others.
 
 use anyhow::{Result, bail};
-use aplomb_api::wire::{OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
+use aplomb_tunnel_protocol::{OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};
 use iroh::{PublicKey, Signature};
 use tokio::net::TcpListener;
 

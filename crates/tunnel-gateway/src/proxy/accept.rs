@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use super::handle::{ClientInfo, handle};
 use super::response_body::ResponseBody;
 use super::shared::ProxyShared;
-use super::socket::PrefixedStream;
+use super::streams::PrefixedStream;
 use crate::limits::client_address;
 
 /// Flow control window for one request body, and for all bodies of a connection.
@@ -62,7 +62,6 @@ pub(super) async fn accept(core: Arc<ProxyShared>, listener: TcpListener, tls: O
     }
 }
 
-/// Serves a connection if the limits permit it.
 fn start_connection(core: &Arc<ProxyShared>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
     let kind = if tls.is_some() { "https" } else { "http" };
     let place = core.connection_limit.try_acquire(());

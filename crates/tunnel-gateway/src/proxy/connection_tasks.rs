@@ -1,5 +1,4 @@
-//! Tasks for connections, streams and upgrades. They are aborted with their owner, which can wait until all
-//! have ended.
+//! Tasks for connections, streams and upgrades. They are aborted with their owner, which can wait until all have ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,7 +33,6 @@ impl ConnectionTasks {
         }))
     }
 
-    /// Starts a task.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         // Locked while starting, so that a task that ends at once finds its entry.
         let mut members = self.0.lock_tasks();

@@ -6,11 +6,11 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 
 use aplomb_api::tunnel::headers::{REASON, REVISION};
-use aplomb_api::wire::StreamRefusal;
+use aplomb_tunnel_protocol::StreamRefusal;
 
 use super::request_record::RequestRecord;
 use super::response_body::ResponseBody;
-use crate::dial::DialError;
+use crate::origin::DialError;
 use crate::reason;
 
 /// Why the gateway itself responds.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::error_response::ErrorResponse;
 use super::request_body::{UploadProgress, UpstreamSender, empty_body};
 use super::shared::ProxyShared;
-use crate::pool::{PoolKey, PooledConnection};
+use crate::origin::pool::{PoolKey, PooledConnection};
 use crate::reason;
 
 /// How long a client's body is held back for an origin that never sends "100 Continue".
@@ -92,7 +92,7 @@ async fn connect_origin(
     let dial = core.dialer.dial(&key.origin, deadline);
     let stream = timeout_at(deadline, dial)
         .await
-        .map_err(|_| crate::dial::DialError::TimedOut)??;
+        .map_err(|_| crate::origin::DialError::TimedOut)??;
     let lease = core.pool.connect(key, stream).await;
     lease.map_err(|error| ErrorResponse::new(502, reason::ORIGIN_BROKEN, error.to_string()))
 }

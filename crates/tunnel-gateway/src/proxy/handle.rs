@@ -22,9 +22,9 @@ use super::request_record::RequestRecord;
 use super::response_body::ResponseBody;
 use super::shared::ProxyShared;
 use super::upgrade::{self, UpgradeRequest};
-use crate::pool::PooledConnection;
-use crate::table::{RouteAction, TableRoute};
-use crate::{filter, path, reason, route};
+use crate::origin::pool::PooledConnection;
+use crate::routing::{self, RouteAction, TableRoute, filters};
+use crate::{path, reason};
 
 /// Properties of a request that are not part of it.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,6 @@ pub(super) struct ClientInfo {
     pub(super) tls: bool,
 }
 
-/// The outcome of a request.
 pub(super) enum RequestOutcome {
     Origin(Response<Incoming>, PooledConnection),
     Upgrade(UpgradeRequest, Response<Incoming>, PooledConnection),
@@ -124,7 +123,7 @@ where
     }
     let table = core.table.load_full();
     let unknown = || ErrorResponse::new(404, reason::UNKNOWN_HOST, name.clone());
-    let host = route::find_host(&table, &name, client.tls).ok_or_else(unknown)?;
+    let host = routing::find_host(&table, &name, client.tls).ok_or_else(unknown)?;
     record.set_tunnel(&host.tunnel);
     normalize_path(&mut head)?;
     if head.uri.path() == PROOF_PATH {
@@ -137,8 +136,8 @@ where
     }
     let no_route = || ErrorResponse::new(404, reason::NO_ROUTE, head.uri.path());
     let readings = path::alternative_paths(head.uri.path()).map_err(invalid_path)?;
-    let route = route::match_route(host, &head, client.tls).ok_or_else(no_route)?;
-    if !route::all_readings_match((host, client.tls), &head, route, &readings) {
+    let route = routing::match_route(host, &head, client.tls).ok_or_else(no_route)?;
+    if !routing::all_readings_match((host, client.tls), &head, route, &readings) {
         return Err(invalid_path("selects another rule when it is decoded further"));
     }
     let origin = match &route.action {
@@ -185,7 +184,7 @@ fn invalid_path(why: &str) -> ErrorResponse {
 }
 
 fn redirect_outcome(route: &TableRoute, from: (&str, bool), uri: &Uri) -> Result<RequestOutcome, ErrorResponse> {
-    let (status, to) = filter::redirect_location(&route.filters, from, uri, route.path_prefix())
+    let (status, to) = filters::redirect_location(&route.filters, from, uri, route.path_prefix())
         .ok_or_else(|| ErrorResponse::new(500, reason::NO_ROUTE, "the redirect has no valid location"))?;
     Ok(RequestOutcome::Redirect(status, to))
 }

@@ -105,7 +105,6 @@ pub(super) struct ForwardedInfo<'a> {
     pub(super) client: IpAddr,
     pub(super) tls: bool,
     pub(super) host: &'a HeaderValue,
-    /// Whether the client is a trusted proxy.
     pub(super) trusted: bool,
 }
 
@@ -141,5 +140,4 @@ pub(super) fn client_request_id(headers: &HeaderMap) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "headers_tests.rs"]
 mod tests;

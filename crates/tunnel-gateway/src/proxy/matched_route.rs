@@ -17,9 +17,9 @@ use super::request_body::{BoxError, UploadBody, UploadProgress, UpstreamSender};
 use super::request_record::RequestRecord;
 use super::shared::ProxyShared;
 use super::upgrade::UpgradeRequest;
-use crate::pool::PoolKey;
-use crate::table::{OriginTarget, TableRoute, TunnelInfo};
-use crate::{filter, reason};
+use crate::origin::pool::PoolKey;
+use crate::reason;
+use crate::routing::{OriginTarget, TableRoute, TunnelInfo, filters};
 
 /// The origin of a request, and the rule that matched.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ impl MatchedRoute<'_> {
         }
         headers::strip_hop_by_hop(response.headers_mut());
         *response.version_mut() = Version::HTTP_11;
-        filter::apply_to_response(&self.route.filters, response.headers_mut());
+        filters::apply_to_response(&self.route.filters, response.headers_mut());
         Ok(RequestOutcome::Origin(response, lease))
     }
 
@@ -93,9 +93,9 @@ impl MatchedRoute<'_> {
         merge_cookies(&mut head.headers);
         let id = HeaderValue::from_str(id).expect("made of harmless characters");
         head.headers.insert(headers::REQUEST_ID, id);
-        let host = filter::rewritten_host(filters).unwrap_or_else(|| asked.host.clone());
+        let host = filters::rewritten_host(filters).unwrap_or_else(|| asked.host.clone());
         head.headers.insert(HOST, host);
-        filter::apply_to_request(filters, &mut head.headers);
+        filters::apply_to_request(filters, &mut head.headers);
         if trailers {
             let trailers = HeaderValue::from_static("trailers");
             head.headers.insert(TE, trailers);
@@ -105,7 +105,7 @@ impl MatchedRoute<'_> {
         if let Some(wanted) = wanted {
             wanted.set_upgrade_headers(&mut head.headers);
         }
-        head.uri = Uri::from(filter::rewritten_path(filters, &head.uri, self.route.path_prefix()));
+        head.uri = Uri::from(filters::rewritten_path(filters, &head.uri, self.route.path_prefix()));
         head.version = Version::HTTP_11;
     }
 }

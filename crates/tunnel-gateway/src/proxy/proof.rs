@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::tunnel::headers::PROOF;
-use aplomb_api::wire::{MAX_PROBE_TIMEOUT, ProofStatement, proof_timeout};
+use aplomb_tunnel_protocol::{MAX_PROBE_TIMEOUT, ProofStatement, proof_timeout};
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error_response::ErrorResponse;
 use super::shared::ProxyShared;
-use crate::dial::DialError;
+use crate::origin::DialError;
 use crate::reason;
-use crate::table::{OriginAddress, OriginTarget, RouteAction, VirtualHost};
+use crate::routing::{OriginAddress, OriginTarget, RouteAction, VirtualHost};
 
 /// The response if no agent signs: the origin accepted a connection, or none is needed.
 const REACHED_BODY: &str = r#"{"reached":true}"#;

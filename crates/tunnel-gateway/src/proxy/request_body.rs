@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
 
-use super::idle::IdleTimer;
+use super::streams::IdleTimer;
 
 /// The error of a body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -35,17 +35,14 @@ impl UploadProgress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether all of it was sent.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Whether the client stopped sending.
     pub(crate) fn is_stalled(&self) -> bool {
         self.stalled.load(Ordering::Acquire)
     }
 
-    /// Whether the client disconnected.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
@@ -90,7 +87,6 @@ where
     }
 }
 
-/// An empty body.
 pub(crate) fn empty_body() -> UpstreamSender {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }

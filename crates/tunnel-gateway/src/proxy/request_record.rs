@@ -1,5 +1,4 @@
-//! Records a request while it runs, and reports it once to the access log and the metrics when it ends in any
-//! way.
+//! Records a request while it runs, and reports it once to the access log and the metrics when it ends in any way.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use super::request_body::UploadProgress;
 use crate::access::{AccessLog, AccessLogEntry};
 use crate::limits::LimitSlot;
 use crate::reason;
-use crate::table::TunnelInfo;
+use crate::routing::TunnelInfo;
 use crate::telemetry::{GatewayMetrics, RequestEnded};
 
 /// The status in the log if no status was sent.
@@ -66,18 +65,15 @@ impl RequestRecord {
         }
     }
 
-    /// Sets the client and the request id.
     pub(crate) fn set_client(&mut self, client: String, request_id: String) {
         self.entry.client = client;
         self.entry.request_id = request_id;
     }
 
-    /// Sets the requested hostname.
     pub(crate) fn set_host(&mut self, host: &str) {
         host.clone_into(&mut self.entry.host);
     }
 
-    /// Sets the tunnel that it belongs to.
     pub(crate) fn set_tunnel(&mut self, tunnel: &Arc<TunnelInfo>) {
         self.entry.tunnel = Some(tunnel.display_name());
         self.entry.revision = Some(tunnel.revision.clone());
@@ -94,7 +90,6 @@ impl RequestRecord {
         self.progress = Some(progress);
     }
 
-    /// Records that the response head is being sent.
     pub(crate) fn record_response(&mut self, status: u16, reason: Option<&'static str>) {
         self.entry.status = status;
         self.entry.reason = reason;
@@ -110,7 +105,6 @@ impl RequestRecord {
         self.entry.received += bytes;
     }
 
-    /// Records that it was aborted.
     pub(crate) fn record_broken(&mut self, reason: &'static str) {
         self.entry.reason = Some(reason);
     }

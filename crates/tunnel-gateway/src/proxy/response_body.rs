@@ -10,13 +10,12 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use super::idle::IdleTimer;
 use super::request_body::BoxError;
 use super::request_record::RequestRecord;
-use crate::pool::PooledConnection;
+use super::streams::IdleTimer;
+use crate::origin::pool::PooledConnection;
 use crate::reason;
 
-/// The body of a response.
 #[derive(Debug)]
 pub struct ResponseBody {
     source: BodySource,
@@ -29,7 +28,6 @@ enum BodySource {
     Origin(Box<OriginBody>),
 }
 
-/// The body from an origin.
 #[derive(Debug)]
 struct OriginBody {
     body: Incoming,

@@ -18,14 +18,13 @@ use tokio::io::copy_bidirectional_with_sizes;
 use tokio::time::timeout;
 
 use super::headers;
-use super::meter::{ByteCounter, CountingStream};
 use super::request_record::RequestRecord;
 use super::response_body::ResponseBody;
 use super::shared::ProxyShared;
-use crate::pool::PooledConnection;
+use super::streams::{ByteCounter, CountingStream};
+use crate::origin::pool::PooledConnection;
 use crate::reason;
 
-/// Size of the copy buffer.
 const BUFFER_BYTES: usize = 32 * 1024;
 
 /// A protocol upgrade that a client requests.
@@ -37,8 +36,7 @@ pub(super) struct UpgradeRequest {
 }
 
 impl UpgradeRequest {
-    /// The upgrade that a client requests, if any. An HTTP/2 request is converted to one for an HTTP/1.1
-    /// origin.
+    /// The upgrade that a client requests, if any. An HTTP/2 request is converted to one for an HTTP/1.1 origin.
     pub(super) fn from_request(head: &mut Parts, core: &ProxyShared) -> Option<Self> {
         let Some(protocol) = head.extensions.remove::<Protocol>() else {
             let protocol = headers::upgrade_protocol(head)?;
@@ -61,7 +59,6 @@ impl UpgradeRequest {
         Some(Self { protocol, extended })
     }
 
-    /// Adds the upgrade headers for the origin.
     pub(super) fn set_upgrade_headers(&self, headers: &mut HeaderMap) {
         headers.insert(UPGRADE, self.protocol.clone());
         headers.append(CONNECTION, HeaderValue::from_static("upgrade"));

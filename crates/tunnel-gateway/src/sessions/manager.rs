@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::AgentSessions;
 use super::session::{self, SessionState, Shared};
-use crate::table::AgentTarget;
-use crate::world::SessionTarget;
+use crate::control::inputs::SessionTarget;
+use crate::routing::AgentTarget;
 
 /// Keeps sessions. Clones share them.
 #[derive(Clone)]
@@ -45,8 +45,7 @@ impl SessionManager {
         }))
     }
 
-    /// The session with a connector, other than `dead`, and the Connector it was opened for; waited for until
-    /// then.
+    /// The session with a connector, other than `dead`, and the Connector it was opened for; waited for until then.
     pub(super) async fn connection(
         &self,
         key: &ObjectKey,

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aplomb_api::wire;
-use iroh::endpoint::{Connection, ConnectionError, VarInt};
+use aplomb_tunnel_protocol as protocol;
+use aplomb_tunnel_protocol::{FrameError, StreamReply, StreamRequest, read_message, write_message};
+use iroh::endpoint::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
 use iroh::{Endpoint, EndpointAddr, EndpointId, RelayUrl};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::table::AgentTarget;
-use crate::world::SessionTarget;
+use crate::control::inputs::SessionTarget;
+use crate::origin::OriginStream;
+use crate::routing::AgentTarget;
 
 /// The pauses between dials that fail.
 const DIAL_DELAYS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -155,7 +158,6 @@ fn session_address(target: &AgentTarget) -> (String, Vec<SocketAddr>, Option<Str
 enum SessionEnd {
     /// Its agent went on purpose.
     Released,
-    /// It broke.
     Broken {
         /// Before it had lasted.
         at_once: bool,
@@ -203,7 +205,7 @@ async fn hold_connection(
 
 fn is_release(ended: &ConnectionError) -> bool {
     matches!(ended, ConnectionError::ApplicationClosed(close)
-        if close.error_code == VarInt::from_u32(wire::CLOSE_RELEASED))
+        if close.error_code == VarInt::from_u32(protocol::CLOSE_RELEASED))
 }
 
 async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, String> {
@@ -218,7 +220,7 @@ async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, S
     if let Some(relay) = target.relay.as_ref().and_then(|it| it.parse::<RelayUrl>().ok()) {
         address = address.with_relay_url(relay);
     }
-    match timeout(DIAL_TIMEOUT, endpoint.connect(address, wire::ALPN)).await {
+    match timeout(DIAL_TIMEOUT, endpoint.connect(address, protocol::ALPN)).await {
         Ok(connected) => connected.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no response within {DIAL_TIMEOUT:?}")),
     }
@@ -290,4 +292,52 @@ impl DialBackoff {
             () = sleep(pause.saturating_sub(DIAL_DELAYS.0)) => true,
         }
     }
+}
+
+/// A stream whose agent has answered.
+pub(super) struct AgentStream {
+    pub(super) reply: StreamReply,
+    send: SendStream,
+    recv: RecvStream,
+}
+
+impl AgentStream {
+    /// The rest of the stream: the bytes of the origin.
+    pub(super) fn into_stream(self) -> Box<dyn OriginStream> {
+        Box::new(tokio::io::join(self.recv, self.send))
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum ExchangeError {
+    /// The session is dead.
+    Connection,
+    TimedOut,
+    /// The agent's reply violates the protocol.
+    Protocol(String),
+}
+
+/// Asks an agent something.
+pub(super) async fn request(
+    connection: &Connection,
+    open: &StreamRequest,
+    until: Instant,
+) -> Result<AgentStream, ExchangeError> {
+    match timeout_at(until, send_and_receive(connection, open)).await {
+        Ok(Ok(exchange)) => Ok(exchange),
+        Ok(Err(ExchangeError::Protocol(error))) if connection.close_reason().is_none() => {
+            Err(ExchangeError::Protocol(error))
+        }
+        Ok(Err(_)) => Err(ExchangeError::Connection),
+        Err(_) => Err(ExchangeError::TimedOut),
+    }
+}
+
+async fn send_and_receive(connection: &Connection, open: &StreamRequest) -> Result<AgentStream, ExchangeError> {
+    let protocol = |error: FrameError| ExchangeError::Protocol(error.to_string());
+    let (mut send, mut recv) = connection.open_bi().await.map_err(|_| ExchangeError::Connection)?;
+    write_message(&mut send, open).await.map_err(protocol)?;
+    send.flush().await.map_err(|error| protocol(error.into()))?;
+    let reply = read_message(&mut recv).await.map_err(protocol)?;
+    Ok(AgentStream { reply, send, recv })
 }

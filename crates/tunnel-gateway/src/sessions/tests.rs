@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{ObjectKey, Tasks};
-use aplomb_api::wire::{self, ConnectorId, ProofStatement, StreamRefusal};
+use aplomb_tunnel_protocol::{self as protocol, ConnectorId, ProofStatement, StreamRefusal};
 use iroh::SecretKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::{AgentDialer, AgentSessions, SessionManager, bind_endpoint, secret_key};
-use crate::dial::{DialError, OriginDialer};
-use crate::table::{AgentTarget, OriginAddress, OriginTarget};
-use crate::world::SessionTarget;
+use crate::control::inputs::SessionTarget;
+use crate::origin::{DialError, OriginDialer};
+use crate::routing::{AgentTarget, OriginAddress, OriginTarget};
 use peer::Peer;
 
 fn loopback() -> Option<SocketAddr> {
@@ -230,7 +230,7 @@ async fn a_release_is_lost_at_once_and_not_dialled_again() {
     side.set_target(&peer.target());
     assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
     assert_eq!(side.manager.lost_sessions(), []);
-    peer.close(wire::CLOSE_RELEASED).await;
+    peer.close(protocol::CLOSE_RELEASED).await;
     let told = side.changes.wait_for(|many| *many > 0);
     timeout(Duration::from_secs(5), told)
         .await
@@ -246,7 +246,7 @@ async fn a_released_agent_with_new_details_is_dialed_again() {
     let peer = Peer::start(None, "s1").await;
     side.set_target(&peer.target());
     assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
-    peer.close(wire::CLOSE_RELEASED).await;
+    peer.close(protocol::CLOSE_RELEASED).await;
     let told = side.changes.wait_for(|many| *many > 0);
     timeout(Duration::from_secs(5), told)
         .await
@@ -268,7 +268,7 @@ async fn a_released_agent_with_new_details_is_dialed_again() {
 async fn an_agent_that_drops_this_gateway_is_lost_until_it_accepts_again() {
     let mut side = GatewaySide::new().await;
     let peer = Peer::start(None, "s1").await;
-    peer.set_drop_code(Some(wire::CLOSE_NOT_ALLOWED));
+    peer.set_drop_code(Some(protocol::CLOSE_NOT_ALLOWED));
     side.set_target(&peer.target());
     let told = side.changes.wait_for(|many| *many == 1);
     timeout(Duration::from_secs(5), told)

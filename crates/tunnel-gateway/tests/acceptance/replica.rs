@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use aplomb::{Clock, ObjectKey, Tasks, Telemetry, Trigger};
 use aplomb_api::tunnel::LostSession;
 use aplomb_simulation::{Component, Process};
+use aplomb_tunnel_gateway::control::context::ReplicaInfo;
+use aplomb_tunnel_gateway::control::inputs::SessionTarget;
 use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, pass_key};
-use aplomb_tunnel_gateway::office::ReplicaInfo;
 use aplomb_tunnel_gateway::proxy::PhaseHandle;
+use aplomb_tunnel_gateway::routing::RoutingTable;
 use aplomb_tunnel_gateway::sessions::AgentSessions;
-use aplomb_tunnel_gateway::table::RoutingTable;
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
-use aplomb_tunnel_gateway::world::SessionTarget;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use aplomb_api::wire::StreamRefusal;
 use aplomb_tunnel_gateway::access::AccessLog;
-use aplomb_tunnel_gateway::dial::DialError;
 use aplomb_tunnel_gateway::limits::ListenerLimits;
+use aplomb_tunnel_gateway::origin::DialError;
 use aplomb_tunnel_gateway::proxy::ProxySettings;
 use aplomb_tunnel_gateway::reason;
-use aplomb_tunnel_gateway::table::RouteAction;
+use aplomb_tunnel_gateway::routing::RouteAction;
+use aplomb_tunnel_protocol::StreamRefusal;
 use futures::FutureExt;
 use http::{Request, Response};
 use serde_json::json;

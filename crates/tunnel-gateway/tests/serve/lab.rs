@@ -10,14 +10,14 @@ use std::time::Duration;
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::{RouteFilter, RouteMatch};
-use aplomb_api::wire::{OriginState as Reach, Proof, ProofStatement};
-use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
+use aplomb_tunnel_gateway::origin::{DialError, OriginDialer, OriginStream};
 use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
-use aplomb_tunnel_gateway::table::{
+use aplomb_tunnel_gateway::routing::{
     AgentTarget, CompiledMatch, OriginAddress, OriginTarget, Protocols, RouteAction, RoutingTable, TableRoute,
     TunnelInfo, VirtualHost,
 };
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
+use aplomb_tunnel_protocol::{OriginState as Reach, Proof, ProofStatement};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures::FutureExt;
@@ -188,7 +188,7 @@ pub(crate) fn forward(authority: &str) -> RouteAction {
 
 /// A tunnel with these routes. Its UID and its revision are derived from its name.
 pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> {
-    aplomb_tunnel_gateway::route::sort_routes(&mut routes);
+    aplomb_tunnel_gateway::routing::sort_routes(&mut routes);
     Arc::new(VirtualHost {
         protocols: Protocols::ALL,
         tunnel: Arc::new(TunnelInfo {

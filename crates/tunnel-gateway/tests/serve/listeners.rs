@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use aplomb::ObjectKey;
-use aplomb_tunnel_gateway::decide::decide;
+use aplomb_tunnel_gateway::control::decide::decide;
+use aplomb_tunnel_gateway::control::inputs::{ConnectorInfo, TableInputs};
 use aplomb_tunnel_gateway::proxy::ResponseBody;
-use aplomb_tunnel_gateway::world::{ConnectorInfo, TableInputs};
 use http::{Request, Response};
 use serde_json::{Value, json};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use aplomb_tunnel_gateway::address::AddressDialer;
-use aplomb_tunnel_gateway::guard::AddressPolicy;
+use aplomb_tunnel_gateway::origin::address::AddressDialer;
+use aplomb_tunnel_gateway::origin::policy::AddressPolicy;
 use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
-use aplomb_tunnel_gateway::table::{Addresses, OriginAddress, OriginTarget, RouteAction, RoutingTable};
+use aplomb_tunnel_gateway::routing::{Addresses, OriginAddress, OriginTarget, RouteAction, RoutingTable};
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use http::Request;

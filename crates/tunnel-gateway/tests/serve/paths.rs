@@ -1,6 +1,6 @@
 //! Paths: the origin gets the path that its rule matched, in any notation a client uses.
 
-use aplomb_tunnel_gateway::table::RouteAction;
+use aplomb_tunnel_gateway::routing::RouteAction;
 use http::{Method, Request, Version};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{ConnectorId, Proof, ProofStatement};
-use aplomb_tunnel_gateway::dial::DialError;
-use aplomb_tunnel_gateway::table::{Addresses, OriginAddress, OriginTarget, RouteAction};
+use aplomb_tunnel_gateway::origin::DialError;
+use aplomb_tunnel_gateway::routing::{Addresses, OriginAddress, OriginTarget, RouteAction};
+use aplomb_tunnel_protocol::{ConnectorId, Proof, ProofStatement};
 use base64::Engine;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use http::{Request, Response};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aplomb_tunnel_gateway::table::{RouteAction, RoutingTable};
+use aplomb_tunnel_gateway::routing::{RouteAction, RoutingTable};
 use http::Request;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aplomb_tunnel_gateway::certificates;
-use aplomb_tunnel_gateway::table::RoutingTable;
+use aplomb_tunnel_gateway::routing::RoutingTable;
 use http::Request;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

@@ -2,22 +2,26 @@
 //! trigger. The predicate records heartbeats without triggering a reconcile.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aplomb::{Action, Cache, Context, Controller, ObjectKey, Predicate, Result, Scope, View};
 use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica};
-use kube::Resource;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Resource};
+use tokio::time::timeout;
 
-use super::act::confirm_lease;
 use super::decide::decide;
 use super::observe::{Observer, SessionLosses};
 use super::{Plan, ProofDemand, Words};
 use crate::context::TunnelContext;
-use crate::heartbeat::LeaseView;
+use crate::heartbeat::HeartbeatTracker;
+use crate::views::LeaseView;
 
 /// Also the field manager.
 const NAME: &str = "aplomb-connector";
+/// Timeout of reading a Lease. Together with the lease duration it bounds how long a dead agent goes unnoticed.
+const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// The controller of Connector.
 pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
     let losses = SessionLosses::default();
     let (run, leases) = (office.clone(), office.lease_heartbeats.clone());
@@ -144,4 +148,18 @@ fn publish_status(cx: &Context<Connector>, office: &TunnelContext, key: &ObjectK
         ProofDemand::ProbeNow => office.sessions.request_probe(key),
     }
     words.requeue_after.map_or(Action::Done, Action::RequeueAfter)
+}
+
+/// Reads the Lease before the connector is reported offline, because a broken watch shows no heartbeats
+/// either. If the API server does not respond, the deadline is extended.
+async fn confirm_lease(cx: &Context<Connector>, key: &ObjectKey, leases: &HeartbeatTracker) {
+    let namespace = key.namespace.as_deref().unwrap_or_default();
+    let api: Api<Lease> = Api::namespaced(cx.client(), namespace);
+    match timeout(READ_TIMEOUT, api.get_opt(&key.name)).await {
+        Ok(Ok(Some(lease))) => {
+            leases.record(&lease);
+        }
+        Ok(Ok(None)) => {}
+        Ok(Err(_)) | Err(_) => leases.extend_grace(key),
+    }
 }

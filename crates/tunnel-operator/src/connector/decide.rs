@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 use super::{ConnectorStatusUpdate, Observed, Plan, ProofDemand, Words};
-use crate::liveness::{LivenessDecision, decide_liveness};
+use crate::connector::liveness::{LivenessDecision, decide_liveness};
 
 /// The reason of `Ready` when it is true.
 const ONLINE: &str = "Online";
@@ -134,8 +134,7 @@ fn transition_note(judgement: &LivenessDecision, message: &str) -> EventNote {
     }
 }
 
-/// Times and the heartbeat change only when the connector goes online or offline. Otherwise every pass would
-/// write.
+/// Times and the heartbeat change only when the connector goes online or offline. Otherwise every pass would write.
 fn status_update(world: &Observed, judgement: &LivenessDecision, turned: bool) -> ConnectorStatusUpdate {
     let class = served_class(world);
     let gateways = class.map(|class| match class.gateways.is_empty() {
@@ -186,5 +185,4 @@ fn sorted(ids: &[String]) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

@@ -1,5 +1,4 @@
-//! Collects the inputs of a decision in one [`Observed`], from the caches and the recorded heartbeats. Makes
-//! no call.
+//! Collects the inputs of a decision in one [`Observed`], from the caches and the recorded heartbeats. Makes no call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +9,12 @@ use aplomb_api::tunnel::{Connector, ConnectorClass, ConnectorStatus, GatewayRepl
 use tokio::time::Instant;
 
 use super::Observed;
+use crate::connector::liveness::{LeaseSignal, LivenessSignals};
 use crate::context::TunnelContext;
-use crate::heartbeat::{HeartbeatRecord, LeaseView};
-use crate::liveness::{LeaseSignal, LivenessSignals};
+use crate::heartbeat::HeartbeatRecord;
+use crate::views::LeaseView;
 
-/// A decision is due when a Lease expires. A delay beyond this means that the process was suspended or not
-/// leading.
+/// A decision is due when a Lease expires. A delay beyond this means that the process was suspended or not leading.
 const LATE_DECISION_AFTER: Duration = Duration::from_secs(2);
 
 /// Since when each connector has had no session at any gateway, and the agent session that was lost.
@@ -96,8 +95,7 @@ impl Observer<'_> {
         })
     }
 
-    /// The last heartbeat seen on its Lease. If the Lease was deleted, the heartbeat stays valid until it
-    /// expires.
+    /// The last heartbeat seen on its Lease. If the Lease was deleted, the heartbeat stays valid until it expires.
     fn observed_lease(&self) -> Result<Option<HeartbeatRecord>> {
         let lease = self.cx.cache::<LeaseView>()?.get(self.key);
         let uid = View::meta(self.connector).uid;
@@ -148,7 +146,6 @@ fn registered_session(status: &ConnectorStatus) -> Option<&str> {
     details.map(|details| details.session.as_str())
 }
 
-/// Whether the status reports it online.
 fn was_online(status: &ConnectorStatus) -> Option<bool> {
     let online = status.conditions.iter();
     let online = online.filter(|it| it.type_ == conditions::ONLINE);

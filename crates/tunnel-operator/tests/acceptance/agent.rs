@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use aplomb::Clock;
 use aplomb_api::tunnel::Connector;
-use aplomb_api::wire::ConnectorId;
 use aplomb_simulation::Component;
 use aplomb_tunnel_agent::lease::{LeaseRenewer, LeaseSettings, RenewalResult, RenewalSchedule};
+use aplomb_tunnel_protocol::ConnectorId;
 use http::{Request, Response, StatusCode};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use aplomb::{Clock, Tasks, Telemetry, Trigger};
 use aplomb_simulation::{Component, Process};
+use aplomb_tunnel_gateway::control::context::ReplicaInfo;
 use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, pass_key};
-use aplomb_tunnel_gateway::office::ReplicaInfo;
 use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings, ServePhase};
+use aplomb_tunnel_gateway::routing::RoutingTable;
 use aplomb_tunnel_gateway::sessions::AgentSessions;
-use aplomb_tunnel_gateway::table::RoutingTable;
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use tokio::time::sleep;

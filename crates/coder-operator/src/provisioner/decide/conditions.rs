@@ -7,12 +7,11 @@ use aplomb_api::coder::{conditions as kinds, reasons};
 
 use super::plan_builder::{Draft, Stop};
 use super::{key, secret_ref};
+use crate::blocked::{Blocked, rate_limit_message};
 use crate::children_state::SecretState;
 use crate::client::CallErrorClass;
 use crate::conditions::{SECRET_NOT_KEPT, access_condition, server_condition};
-use crate::ending::rate_limit_message;
-use crate::hindrance::Blocked;
-use crate::provisioner::world::Observed;
+use crate::provisioner::Observed;
 
 /// Every condition that this decision has something to say of.
 pub(super) fn build_conditions(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Vec<Condition> {

@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 
 use crate::access::{Access, hex};
 use crate::client::Organization;
-use crate::provisioner::world::Observed;
-use crate::times::elapsed;
+use crate::conditions::elapsed;
+use crate::provisioner::Observed;
 
 /// The longest name of a Secret.
 const MAX_NAME: usize = 253;
@@ -148,8 +148,7 @@ pub(crate) fn candidate_names(object: &CoderProvisioner, sequence: u32) -> impl 
 
 /// The name of the first key.
 fn base_name(object: &CoderProvisioner) -> String {
-    let own = object.spec.key.name.clone();
-    own.unwrap_or_else(|| object.name_any())
+    object.spec.key.name.clone().unwrap_or_else(|| object.name_any())
 }
 
 /// What tells sets of tags apart.

@@ -13,9 +13,9 @@ use super::{KEY_LIST_MAX_AGE, tags_hash};
 use crate::access::Access;
 use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, Organization, ProvisionerKey};
-use crate::provisioner::world::{BoundKeyScope, Observed, Step};
+use crate::conditions::{add_span, whole_seconds};
+use crate::provisioner::{BoundKeyScope, Observed, Step};
 use crate::server::{MaxAge, Timestamped};
-use crate::times::{add_span, whole_seconds};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);

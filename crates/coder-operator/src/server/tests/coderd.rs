@@ -47,7 +47,7 @@ impl Lab {
     }
 
     /// A deadline of an hour: these calls spend it in the queue, not in flight.
-    fn caller<'a>(&'a self, who: &'a Object, bypass: bool) -> Caller<'a> {
+    fn caller<'a>(&'a self, who: &'a ObjectRef, bypass: bool) -> Caller<'a> {
         Caller {
             object: who,
             bypass,

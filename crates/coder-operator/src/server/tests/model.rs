@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::FutureExt;
 use proptest::prelude::*;
 
-use super::super::look::{Joined, ReadCache};
+use super::super::reads::{Joined, ReadCache};
 use super::*;
 
 /// A read or write of ours, or a part of one.

@@ -85,7 +85,7 @@ async fn a_read_without_waiters_is_over_and_can_be_made_again() {
 }
 
 /// The call that was given up is spent, and the limit of its path is not known yet.
-async fn ask_until_read(stage: &Stage, server: &ServerClient, who: &Object) {
+async fn ask_until_read(stage: &Stage, server: &ServerClient, who: &ObjectRef) {
     loop {
         match server.keys(&stage.caller(who), "o-1", MINUTE).await {
             Ok(_) => return,
@@ -104,7 +104,7 @@ async fn a_failure_reaches_all_waiters_and_is_not_cached() {
         let keys = request.uri().path().ends_with(KEYS);
         keys.then(|| Some((503, String::new())))
     });
-    let ask = async |who: &Object| server.keys(&stage.caller(who), "o-1", MINUTE).await;
+    let ask = async |who: &ObjectRef| server.keys(&stage.caller(who), "o-1", MINUTE).await;
     for answer in join_all(objects.iter().map(ask)).await {
         assert_eq!(error_class(answer), Some(CallErrorClass::Server));
     }

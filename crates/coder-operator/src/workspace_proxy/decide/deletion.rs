@@ -1,18 +1,20 @@
 //! The way out: pods stop, registrations are taken back, and only then the object goes. What cannot be
 //! taken back is reported.
 
+use std::time::Duration;
+
 use aplomb_api::coder::{PendingProxy, RetiringProxy, annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::plan_builder::{Course, Draft, Next, Stop};
 use super::registration::{is_own_proxy, lookup_proxy, rebind_records};
-use super::retire::{deregister_blocked, is_queued};
-use super::{has_finalizer, retire};
+use super::{WAITING_MAX_AGE, has_finalizer};
+use crate::blocked::Blocked;
 use crate::conditions;
+use crate::conditions::elapsed;
 use crate::server::MaxAge;
-use crate::times::elapsed;
-use crate::workspace_proxy::world::{Observed, ProxyRegistration, ProxyScope, Step};
+use crate::workspace_proxy::{Observed, ProxyRegistration, ProxyScope, Step};
 
 pub(super) fn decide_deletion(world: &Observed, draft: &mut Draft) -> Course<()> {
     if !has_finalizer(world) || world.progress.released {
@@ -129,14 +131,17 @@ fn report_unverifiable(world: &Observed, draft: &mut Draft, pending: &PendingPro
 
 /// Whether the object is to go without the server.
 fn is_abandoned(world: &Observed) -> bool {
-    let told = world.object.annotations().get(annotations::ABANDON);
-    told.is_some_and(|it| it == "true")
+    world
+        .object
+        .annotations()
+        .get(annotations::ABANDON)
+        .is_some_and(|it| it == "true")
 }
 
 /// Whether a server was waited for long enough: since the deletion, or else since `since`.
 fn is_overdue(world: &Observed, since: &Time) -> bool {
     let since = world.object.metadata.deletion_timestamp.as_ref().unwrap_or(since);
-    elapsed(since, world.now) >= retire::deadline(world)
+    elapsed(since, world.now) >= deadline(world)
 }
 
 fn abandon_all(draft: &mut Draft) {
@@ -156,4 +161,60 @@ fn unreachable_message(world: &Observed, draft: &Draft) -> String {
     let left = all.filter(|(_, at)| !world.bound_scopes.contains(&ProxyScope::for_binding(at)));
     let left = left.map(|(name, at)| ("proxy", &**name, at));
     conditions::leftovers_message(left, "cwp", &world.object.metadata)
+}
+
+/// How long pods of an earlier template may linger.
+pub(super) const POD_LINGER: Duration = Duration::from_secs(300);
+/// How long a server that cannot be reached is waited for, where the spec says nothing any more.
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(86_400);
+
+pub(super) fn decide_retirement(world: &Observed, draft: &mut Draft) -> Course<()> {
+    for old in draft.status.retiring.clone() {
+        let bound = world.bound_scopes.contains(&ProxyScope::for_binding(&old.binding));
+        if bound && !is_replaced(world, draft, &old) {
+            draft.requeue_within(WAITING_MAX_AGE);
+            continue;
+        }
+        let late = elapsed(&old.retired, world.now) >= deadline(world);
+        match deregister_blocked(world, &old) {
+            None if bound => return Err(Next::step(Step::Deregister(old))),
+            Some(hindrance) if !late || is_queued(hindrance) => {
+                draft.record_blocked_at(world, &old.binding, hindrance);
+            }
+            _ if late => draft.abandon_registration(&old),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Why a registration was not taken back in this pass. One that is hindered does not hold up the others.
+pub(super) fn deregister_blocked<'a>(world: &'a Observed, old: &RetiringProxy) -> Option<&'a Blocked> {
+    let same = |it: &RetiringProxy| it.id == old.id && it.binding.server_url == old.binding.server_url;
+    let mut all = world.progress.deregister_blocked.iter();
+    all.find(|(it, _)| same(it)).map(|(_, why)| why)
+}
+
+/// Whether a call only waits for its turn: its server is there, and it is not given up.
+pub(super) fn is_queued(hindrance: &Blocked) -> bool {
+    matches!(hindrance, Blocked::Later { limited: false, .. })
+}
+
+/// How long a server is waited for.
+pub(super) fn deadline(world: &Observed) -> Duration {
+    let bootstrap = world.object.spec.bootstrap.as_ref();
+    bootstrap.map_or(DEFAULT_DEADLINE, |it| it.deletion_deadline.0)
+}
+
+/// Whether the pods serve under the new registration, and those under the old one are gone or had the time
+/// to go.
+fn is_replaced(world: &Observed, draft: &Draft, old: &RetiringProxy) -> bool {
+    let replicas = world.object.spec.replicas;
+    let deployment = world.deployment.clone().unwrap_or_default();
+    let serves = match &world.access {
+        _ if replicas == 0 => true,
+        Some(_) => draft.healthy == Some(true),
+        None => deployment.ready >= replicas,
+    };
+    serves && (deployment.rolled || elapsed(&old.retired, world.now) >= POD_LINGER)
 }

@@ -65,8 +65,7 @@ pub(crate) fn secret_ref(object: &CoderWorkspaceProxy) -> SecretKeyRef {
     match (&spec.bootstrap, &spec.proxy_session_token_secret_ref) {
         (None, Some(given)) => given.clone(),
         (bootstrap, _) => {
-            let named = bootstrap.as_ref();
-            let named = named.and_then(|it| it.generated_token_secret_name.clone());
+            let named = bootstrap.as_ref().and_then(|it| it.generated_token_secret_name.clone());
             SecretKeyRef {
                 name: named.unwrap_or_else(usual),
                 key: "token".to_owned(),

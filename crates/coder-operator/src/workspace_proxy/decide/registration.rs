@@ -6,16 +6,16 @@ use aplomb::EventNote;
 use aplomb_api::coder::{PendingProxy, ServerBinding, conditions, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::deletion::{POD_LINGER, is_queued};
 use super::desired::{display_key, is_marked, is_marked_by_other, proxy_display, requested_rotation};
 use super::plan_builder::{Course, Draft, Next, Stop};
-use super::retire::{POD_LINGER, is_queued};
 use super::{AGE_TOLERANCE, STEADY_MAX_AGE, WAITING_MAX_AGE, has_stored_token};
 use crate::access::Access;
 use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, ProxyDisplay, WorkspaceProxy};
+use crate::conditions::{add_span, elapsed, whole_seconds};
 use crate::server::{MaxAge, Timestamped};
-use crate::times::{add_span, elapsed, whole_seconds};
-use crate::workspace_proxy::world::{Observed, ProxyRegistration, ProxyScope, Step};
+use crate::workspace_proxy::{Observed, ProxyRegistration, ProxyScope, Step};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use aplomb_api::egress::conditions::AVAILABLE;
 
 use super::model::Model;
-use crate::world::{LabelState, LabelTarget, Step};
+use crate::decide::{LabelTarget, Step};
+use crate::egress::LabelState;
 
 impl Model {
     /// The nodes with gateway labels.

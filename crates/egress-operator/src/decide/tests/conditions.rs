@@ -6,7 +6,7 @@ use aplomb_api::egress::reasons;
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
-use crate::world::{NodeReady, ProviderTrouble};
+use crate::egress::{NodeReady, ProviderTrouble};
 
 /// The state after `trouble` occurred at the next read.
 fn model_after(trouble: ProviderTrouble, time: Duration) -> Model {

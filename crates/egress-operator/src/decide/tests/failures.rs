@@ -3,7 +3,8 @@
 use super::model::{Model, SECOND};
 use super::parity::{set_probe_answer, with_probing};
 use super::provider::Mood;
-use crate::world::{LabelState, NodeProbeResult, NodeReady, ObservedFloatingIp, ProviderTrouble, Step};
+use crate::decide::Step;
+use crate::egress::{LabelState, NodeProbeResult, NodeReady, ObservedFloatingIp, ProviderTrouble};
 
 #[test]
 fn f1_a_refused_assign_leaves_the_label_where_it_is() {

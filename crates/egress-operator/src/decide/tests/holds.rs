@@ -4,7 +4,7 @@ use aplomb_api::egress::HoldSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::model::{Model, SECOND};
-use crate::world::{LabelState, NodeReady};
+use crate::egress::{LabelState, NodeReady};
 
 /// Every cause of a write, at once.
 fn failing_model() -> Model {

@@ -5,7 +5,7 @@ use aplomb_api::egress::{MoveCause, PinSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::model::{Model, SECOND};
-use crate::world::{LabelState, NodeReady};
+use crate::egress::{LabelState, NodeReady};
 
 fn pin(model: &mut Model, node: &str) {
     model.spec.pin = Some(PinSpec {

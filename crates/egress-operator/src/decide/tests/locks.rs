@@ -3,7 +3,8 @@
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
-use crate::world::{ProviderTrouble, Step};
+use crate::decide::Step;
+use crate::egress::ProviderTrouble;
 
 /// `a` must be replaced, and `servers` are locked.
 fn model_with_locks(nodes: usize, servers: &[i64]) -> Model {

@@ -10,12 +10,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::json;
 
 use super::provider::Provider;
-use crate::decide::{MAX_REFUSALS, decide};
-use crate::state::next_attempt;
-use crate::world::{
-    ActionState, CandidateNode, ClaimFailed, FloatingIpState, LabelState, LabelTarget, MoveInProgress, NodeReady,
-    Observed, ObservedAction, Plan, ProviderTrouble, RemainingCalls, Step,
+use crate::decide::{LabelTarget, MAX_REFUSALS, Plan, Step, decide};
+use crate::egress::{
+    ActionState, CandidateNode, ClaimFailed, FloatingIpState, LabelState, MoveInProgress, NodeReady, Observed,
+    ObservedAction, ProviderTrouble, RemainingCalls,
 };
+use crate::state::next_attempt;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 

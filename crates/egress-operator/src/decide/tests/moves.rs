@@ -8,7 +8,8 @@ use aplomb_api::egress::{MoveCause, MoveStages};
 
 use super::model::{Model, SECOND, node};
 use super::provider::Mood;
-use crate::world::{CandidateNode, LabelState, NodeReady, ProviderTrouble, Step};
+use crate::decide::Step;
+use crate::egress::{CandidateNode, LabelState, NodeReady, ProviderTrouble};
 
 fn unreachable() -> ProviderTrouble {
     ProviderTrouble::Unreachable("no route".to_owned())

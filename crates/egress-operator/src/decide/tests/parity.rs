@@ -4,8 +4,9 @@
 use aplomb_api::egress::{HealthSignal, MoveCause};
 
 use super::model::{Model, SECOND, node};
-use crate::decide::allowlist::allowlist_refusal;
-use crate::world::{LabelState, NodeProbeResult, NodeReady, Step};
+use crate::decide::Step;
+use crate::decide::assessment::allowlist_refusal;
+use crate::egress::{LabelState, NodeProbeResult, NodeReady};
 
 pub(super) fn with_probing(mut model: Model) -> Model {
     model.spec.health.signal = HealthSignal::Probe;
@@ -15,7 +16,7 @@ pub(super) fn with_probing(mut model: Model) -> Model {
     model
 }
 
-pub(super) fn set_probe_answer(node: &mut crate::world::CandidateNode, yes: bool) {
+pub(super) fn set_probe_answer(node: &mut crate::egress::CandidateNode, yes: bool) {
     node.probe_result = Some(NodeProbeResult {
         failures: u32::from(!yes),
         disputed: false,

@@ -7,7 +7,7 @@ use aplomb_api::egress::MoveCause;
 
 use super::model::{Model, SECOND};
 use super::parity::{set_probe_answer, with_probing};
-use crate::world::{NodeProbeResult, NodeReady};
+use crate::egress::{NodeProbeResult, NodeReady};
 
 const MILLI: Duration = Duration::from_millis(1);
 

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::model::{Model, SECOND, node};
 use super::provider::Mood;
-use crate::decide::decide;
-use crate::world::{CandidateNode, LabelState, NodeProbeResult, NodeReady, ProviderTrouble, Step};
+use crate::decide::{Step, decide};
+use crate::egress::{CandidateNode, LabelState, NodeProbeResult, NodeReady, ProviderTrouble};
 
 fn labels() -> impl Strategy<Value = LabelState> {
     prop_oneof![

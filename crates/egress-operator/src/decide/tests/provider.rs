@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::world::{ActionState, ObservedFloatingIp, ProviderTrouble};
+use crate::egress::{ActionState, ObservedFloatingIp, ProviderTrouble};
 
 /// How the provider responds.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use aplomb_api::egress::BudgetLevel;
 use super::model::{Model, SECOND};
 use super::parity::with_probing;
 use crate::decide::decide;
-use crate::world::{LabelState, NodeReady, RemainingCalls};
+use crate::egress::{LabelState, NodeReady, RemainingCalls};
 
 #[test]
 fn the_status_stays_as_it_is_while_nothing_happens() {

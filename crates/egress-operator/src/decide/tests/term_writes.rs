@@ -2,8 +2,8 @@
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
-use crate::decide::decide;
-use crate::world::{LabelState, MoveInProgress, ProviderTrouble, Step};
+use crate::decide::{Step, decide};
+use crate::egress::{LabelState, MoveInProgress, ProviderTrouble};
 
 fn troubles() -> [ProviderTrouble; 6] {
     [

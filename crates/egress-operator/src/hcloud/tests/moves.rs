@@ -5,10 +5,10 @@ use aplomb_fake_services::hcloud::SameServer;
 use tokio::time::sleep;
 
 use super::*;
-use crate::world::ActionState;
+use crate::egress::ActionState;
 
 impl Bench {
-    async fn assign(&self) -> Result<crate::world::ObservedAction, ProviderTrouble> {
+    async fn assign(&self) -> Result<crate::egress::ObservedAction, ProviderTrouble> {
         self.account.assign(10, 2, deadline(), &self.fence).await
     }
 

@@ -16,7 +16,7 @@ struct Fake {
 
 impl Fake {
     fn set_answer(&self, node: u8, after: Option<Duration>) {
-        self.slow.lock().unwrap().insert(address(node), after);
+        self.slow.lock().insert(address(node), after);
     }
 
     fn dial_count(&self) -> u32 {
@@ -27,7 +27,7 @@ impl Fake {
 impl NodeProbe for Fake {
     fn dial<'a>(&'a self, addresses: &'a [IpAddr], _: u16, _: Duration) -> BoxFuture<'a, Result<(), String>> {
         self.dial_count.fetch_add(1, Ordering::Relaxed);
-        let after = self.slow.lock().unwrap().get(&addresses[0]).copied();
+        let after = self.slow.lock().get(&addresses[0]).copied();
         Box::pin(async move {
             match after {
                 None => Err("refused".to_owned()),
@@ -144,7 +144,7 @@ async fn an_unused_node_is_removed_in_time() {
         advance(Duration::from_secs(5)).await;
         probe_round(&prober, [2]).await;
     }
-    assert_eq!(prober.lock_records().by_key[&key()].len(), 1);
+    assert_eq!(prober.records.lock().by_key[&key()].len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +187,7 @@ async fn every_probe_is_reported_with_its_reason() {
     let book = told.clone();
     let prober = NodeProber::new(Arc::new(Fake::default())).on_probe(move |key, node, outcome| {
         let line = (key.to_string(), node.to_owned(), outcome.clone());
-        book.lock().unwrap().push(line);
+        book.lock().push(line);
     });
     probe_round(&prober, [1]).await;
     probe_round(&prober, [1]).await;
@@ -197,5 +197,5 @@ async fn every_probe_is_reported_with_its_reason() {
         reason: Some("refused".to_owned()),
     };
     let once = ("office".to_owned(), "node-1".to_owned(), refused);
-    assert_eq!(*told.lock().unwrap(), [once]);
+    assert_eq!(*told.lock(), [once]);
 }

@@ -145,9 +145,24 @@ proptest! {
     }
 }
 
+/// Strict priority: an urgent lane with work keeps every other lane waiting, without limit.
+fn strict() -> QueueConfig {
+    let last = LaneConfig {
+        weight: 0,
+        bound: None,
+        pace: None,
+    };
+    QueueConfig {
+        edit: last,
+        input: last,
+        retry: last,
+        resync: last,
+    }
+}
+
 #[test]
 fn strict_priority_starves_a_lane() {
-    let mut loaded = Loaded::new(QueueConfig::strict());
+    let mut loaded = Loaded::new(strict());
     loaded.push(Lane::Resync.index());
     for _ in 0..10_000 {
         loaded.push(Lane::Edit.index());
@@ -165,7 +180,7 @@ fn without_a_bound_a_lane_of_small_weight_waits_for_its_share() {
         pace: None,
     };
     let wait = |bound| {
-        let mut config = QueueConfig::strict();
+        let mut config = strict();
         (config.edit, config.resync) = (lane(1_000, None), lane(1, bound));
         let mut loaded = Loaded::new(config);
         loaded.push(Lane::Resync.index());

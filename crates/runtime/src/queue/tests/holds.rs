@@ -100,7 +100,7 @@ fn a_release_ends_any_wait() {
         queue.release(&"a", Lane::Edit, RunReason::Retry(ErrorClass::Conflict), at(10));
         let released = run(&mut queue, at(10));
         assert_eq!(released.by, RunCause::Due);
-        queue.complete(released.ticket, NextRun::Keep, at(11));
+        queue.complete(released.ticket, NextRun::Idle, at(11));
         assert!(queue.is_empty(), "the wait has ended and its timer is gone");
     }
 }
@@ -113,16 +113,6 @@ fn a_release_during_the_run_is_not_lost() {
     queue.release(&"a", Lane::Edit, RunReason::Retry(ErrorClass::Conflict), at(1));
     queue.complete(first.ticket, retry(at(1_000), WaitPolicy::NoEvent), at(2));
     assert_eq!(run(&mut queue, at(2)).by, RunCause::Due);
-}
-
-#[test]
-fn what_was_due_stands_when_the_run_an_event_made_gives_no_answer() {
-    let mut queue = waiting(WaitPolicy::AnyEvent);
-    queue.push(&"a", Lane::Edit, RunReason::Changed, at(10));
-    let event = run(&mut queue, at(10));
-    queue.complete(event.ticket, NextRun::Keep, at(20));
-    assert_eq!(queue.next_due(at(20)), Some(at(100)));
-    assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]

@@ -19,7 +19,6 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 enum After {
     Idle,
-    Keep,
     At(u64, WaitPolicy),
 }
 
@@ -31,7 +30,6 @@ fn after() -> impl Strategy<Value = After> {
     ];
     prop_oneof![
         Just(After::Idle),
-        Just(After::Keep),
         (0_u64..300, hold).prop_map(|(ms, hold)| After::At(ms, hold)),
     ]
 }
@@ -136,14 +134,12 @@ impl Model {
         let ticket = self.running.remove(&key).expect("it runs");
         let next = match after {
             After::Idle => NextRun::Idle,
-            After::Keep => NextRun::Keep,
             After::At(ms, hold) => retry(now + at(ms), hold),
         };
         self.queue().complete(ticket, next, now);
         let over = self.forgotten.remove(&key) | self.released.remove(&key);
         match (over, after) {
             (true, _) | (_, After::Idle) => drop(self.due.remove(&key)),
-            (_, After::Keep) => {}
             (_, After::At(ms, _)) => drop(self.due.insert(key, now + at(ms))),
         }
     }

@@ -119,7 +119,7 @@ fn recreated_object_starts_fresh_after_the_old_run() {
     queue.complete(first.ticket, retry(at(60_000), WaitPolicy::NoEvent), at(2));
     let second = run(&mut queue, at(2));
     assert_eq!(second.reasons.to_string(), "Created");
-    queue.complete(second.ticket, NextRun::Keep, at(3));
+    queue.complete(second.ticket, NextRun::Idle, at(3));
     assert!(queue.is_empty(), "a new object does not inherit the old timer");
 }
 
@@ -149,26 +149,4 @@ fn age_of_runs_is_known_without_iteration() {
     }
     assert_eq!(queue.longest_run(at(50)), Some(at(50)));
     assert_eq!(queue.unfinished(at(50)), at(70));
-}
-
-#[test]
-fn a_snapshot_shows_what_is_where() {
-    let mut queue = queue();
-    queue.push(&"runs", Lane::Edit, RunReason::Changed, at(0));
-    run(&mut queue, at(0));
-    queue.push(&"waits", Lane::Edit, RunReason::Changed, at(0));
-    let waits = run(&mut queue, at(0));
-    queue.complete(waits.ticket, retry(at(90), WaitPolicy::NoEvent), at(10));
-    queue.push(&"waits", Lane::Input, RunReason::Input("Pod"), at(20));
-    queue.push(&"queued", Lane::Resync, RunReason::Resync, at(20));
-    queue.push(&"queued", Lane::Edit, RunReason::Changed, at(30));
-
-    let shown = queue.snapshot(10, at(50));
-    assert_eq!(shown.running.len(), 1);
-    assert_eq!((shown.running[0].key, shown.running[0].running), ("runs", at(50)));
-    assert_eq!(shown.queued.len(), 1);
-    assert_eq!((shown.queued[0].key, shown.queued[0].lane), ("queued", Lane::Edit));
-    assert_eq!((shown.waiting[0].key, shown.waiting[0].remaining), ("waits", at(40)));
-    assert_eq!(shown.waiting[0].kept.to_string(), "Input(Pod)");
-    assert!(queue.snapshot(0, at(50)).queued.is_empty());
 }

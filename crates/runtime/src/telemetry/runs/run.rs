@@ -108,7 +108,6 @@ impl RunOutcome<'_> {
             Self::Gone => "Gone",
             Self::Ended(Action::Done) => "Settled",
             Self::Ended(Action::RequeueAfter(_)) => "Recheck",
-            Self::Ended(Action::Blocked { .. }) => "Blocked",
             Self::Ended(Action::Reject { .. }) => "Rejected",
             Self::Failed(error) => error.class().as_str(),
         }
@@ -117,7 +116,7 @@ impl RunOutcome<'_> {
     /// The matching result of controller-runtime.
     fn result(self) -> &'static str {
         match self {
-            Self::Gone | Self::Ended(Action::Done | Action::Blocked { .. }) => "success",
+            Self::Gone | Self::Ended(Action::Done) => "success",
             Self::Ended(Action::RequeueAfter(_)) => "requeue_after",
             Self::Ended(Action::Reject { .. }) => "error",
             Self::Failed(error) => match error.class() {

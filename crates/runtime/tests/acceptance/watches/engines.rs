@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use aplomb::watch::Scope;
+use aplomb::informer::Scope;
 use aplomb::{Engine, Predicate};
 use aplomb_simulation::faults::{Fault, Latency, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aplomb::Cache;
-use aplomb::watch::ReflectorTiming;
+use aplomb::informer::ReflectorTiming;
 use aplomb_apiserver::call::Verb;
 use aplomb_simulation::faults::{Fault, Match, Rule, Sampler, WatchFault};
 use aplomb_simulation::{Cluster, Simulation};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use aplomb::informer::ReflectorTiming;
 use aplomb::tasks::Tasks;
 use aplomb::telemetry::Telemetry;
-use aplomb::watch::ReflectorTiming;
 use aplomb::{InformerSet, MetaRef, MetadataOnly, View, ViewMeta};
 use aplomb_simulation::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;

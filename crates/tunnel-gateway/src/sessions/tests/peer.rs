@@ -4,13 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
-use aplomb_api::wire::{self, OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};
+use aplomb_tunnel_protocol::{self as protocol, OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};
 use iroh::endpoint::{Builder, Connection, RecvStream, SendStream, VarInt, presets};
 use iroh::{Endpoint, SecretKey};
-use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 
-use crate::table::AgentTarget;
+use crate::routing::AgentTarget;
 
 pub(super) struct Peer {
     endpoint: Endpoint,
@@ -26,7 +25,7 @@ impl Peer {
         let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
         let endpoint = Builder::new(presets::Minimal)
             .secret_key(key.unwrap_or_else(SecretKey::generate))
-            .alpns(vec![wire::ALPN.to_vec()])
+            .alpns(vec![protocol::ALPN.to_vec()])
             .clear_ip_transports()
             .bind_addr(address)
             .expect("an address")
@@ -105,13 +104,10 @@ async fn serve(connection: Connection, session: String) {
 }
 
 async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
-    let mut head = [0; 4];
-    AsyncReadExt::read_exact(&mut recv, &mut head).await.expect("a head");
-    let mut body = vec![0; wire::body_length(head).expect("short")];
-    AsyncReadExt::read_exact(&mut recv, &mut body).await.expect("a body");
-    let reply = reply(wire::decode(&body).expect("a frame"), &own);
-    let frame = wire::encode(&reply).expect("short");
-    send.write_all(&frame).await.expect("written");
+    let open = protocol::read_message(&mut recv).await.expect("a message");
+    protocol::write_message(&mut send, &reply(open, &own))
+        .await
+        .expect("written");
     // Echoes until the other side closes.
     let mut bytes = [0; 1024];
     while let Ok(Some(many)) = recv.read(&mut bytes).await {

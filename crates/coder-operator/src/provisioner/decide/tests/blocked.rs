@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::access::AccessDenied;
+use crate::blocked::End;
 use crate::client::{CallErrorClass, Entitlement};
-use crate::ending::End;
-use crate::provisioner::world::Observed;
+use crate::provisioner::Observed;
 
 /// An object whose first key is asked for and hindered so.
-fn blocked(hindrance: crate::hindrance::Blocked) -> Observed {
+fn blocked(hindrance: crate::blocked::Blocked) -> Observed {
     let mut world = world(object(json!({})), &[]);
     world.status = plan(&world).status;
     world.remembered.unrequested_name = Some(numbered_key_name(0));
@@ -196,10 +196,7 @@ fn children_are_kept_although_the_organization_cannot_be_read() {
     let mut world = running(json!({}), "team", 2);
     world.progress.organization = Some(Err(refused_call(CallErrorClass::Server)));
     world.progress.applied = false;
-    assert!(matches!(
-        plan(&world).step,
-        Some(crate::provisioner::world::Step::Apply(_))
-    ));
+    assert!(matches!(plan(&world).step, Some(crate::provisioner::Step::Apply(_))));
 }
 
 #[test]
@@ -215,10 +212,7 @@ fn a_rotation_that_is_held_up_holds_up_nothing_else() {
     world.remembered.unrequested_name = Some(numbered_key_name(1));
     world.progress.create_blocked = Some(deferred_call(true));
     world.progress.applied = false;
-    assert!(matches!(
-        plan(&world).step,
-        Some(crate::provisioner::world::Step::Apply(_))
-    ));
+    assert!(matches!(plan(&world).step, Some(crate::provisioner::Step::Apply(_))));
     world.progress.applied = true;
     let told = plan(&world);
     assert_eq!(condition(&told, "Ready"), Some(("True", "Proven")));

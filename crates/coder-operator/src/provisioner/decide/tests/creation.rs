@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::fixture::*;
+use crate::blocked::End;
 use crate::children_state::SecretState;
 use crate::client::CallErrorClass;
-use crate::ending::End;
-use crate::provisioner::world::{Progress, Step};
+use crate::provisioner::{Progress, Step};
 
 #[test]
 fn the_finalizer_comes_before_anything_else() {
@@ -250,8 +250,7 @@ fn a_key_of_another_cluster_under_the_same_names_is_not_ours() {
 fn a_taken_name_is_reported_by_an_event_once() {
     let mut world = world(object(json!({})), &[&numbered_key_name(0)]);
     let told = plan(&world);
-    let notes =
-        |plan: &crate::provisioner::world::Plan| plan.notes.iter().map(|it| it.reason.to_string()).collect::<Vec<_>>();
+    let notes = |plan: &crate::provisioner::Plan| plan.notes.iter().map(|it| it.reason.to_string()).collect::<Vec<_>>();
     assert_eq!(notes(&told), ["KeyNotOurs"]);
     let condition = json!({ "type": "ProvisionerKeyReady", "status": "False", "message": "",
         "reason": "ProvisionerKeyNotOurs", "lastTransitionTime": NOW });

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::fixture::*;
 use crate::access::AccessDenied;
+use crate::blocked::End;
 use crate::client::CallErrorClass;
-use crate::ending::End;
-use crate::provisioner::world::{Observed, Step};
+use crate::provisioner::{Observed, Step};
 
 /// An object that is being deleted for so many seconds, with `connected` daemons.
 fn deleting(seconds: i64, change: Value, connected: usize) -> Observed {

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::access::{Access, fingerprint};
+use crate::blocked::Blocked;
 use crate::children_state::{DeploymentState, RememberedState, SecretState};
 use crate::client::{
     CallError, CallErrorClass, Entitlement, Entitlements, Feature, Organization, ProvisionerDaemon, ProvisionerKey,
     ProvisionerKeyDaemons,
 };
-use crate::hindrance::Blocked;
 use crate::provisioner::decide::{decide, tags_hash};
-use crate::provisioner::world::{KeyScope, Observed, Plan, Progress};
+use crate::provisioner::{KeyScope, Observed, Plan, Progress};
 use crate::server::Timestamped;
 
 pub(super) const NOW: &str = "2030-01-01T12:00:00Z";

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::children_state::SecretState;
-use crate::provisioner::world::{Observed, Plan, Step};
+use crate::provisioner::{Observed, Plan, Step};
 
 /// Why a rotation begins, and the name it takes.
 fn rotation_of(plan: &Plan) -> (Option<&str>, Option<&str>) {
@@ -235,10 +235,8 @@ fn trouble_at_a_former_server_does_not_affect_the_current_one() {
     let old = &mut world.status.retiring[0].key;
     old.binding.server_url = "https://old.example.com".to_owned();
     let old = old.clone();
-    world
-        .bound_scopes
-        .insert(crate::provisioner::world::KeyScope::for_key(&old));
-    let elsewhere = crate::provisioner::world::KeyScope::for_key(&old);
+    world.bound_scopes.insert(crate::provisioner::KeyScope::for_key(&old));
+    let elsewhere = crate::provisioner::KeyScope::for_key(&old);
     world.progress.daemons.insert(elsewhere, Ok(listed(Vec::new())));
     world.progress.undeleted = vec![(old, refused_call(crate::client::CallErrorClass::Token))];
     let told = plan(&world);

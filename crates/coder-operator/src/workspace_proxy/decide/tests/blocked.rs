@@ -9,10 +9,9 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::access::AccessDenied;
+use crate::blocked::{Blocked, End};
 use crate::client::{CallErrorClass, Entitlements};
-use crate::ending::End;
-use crate::hindrance::Blocked;
-use crate::workspace_proxy::world::{Observed, ProxyScope};
+use crate::workspace_proxy::{Observed, ProxyScope};
 
 /// A world whose name is written down and about to be registered.
 fn blocked_read(hindrance: Blocked) -> Observed {

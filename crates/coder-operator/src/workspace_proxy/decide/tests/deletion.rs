@@ -6,10 +6,10 @@ use super::fixture::*;
 use aplomb_api::coder::{RetiringProxy, conditions as kinds};
 
 use crate::access::AccessDenied;
+use crate::blocked::End;
 use crate::children_state::DeploymentState;
 use crate::client::CallErrorClass;
-use crate::ending::End;
-use crate::workspace_proxy::world::Observed;
+use crate::workspace_proxy::Observed;
 
 fn deleting(change: Value) -> Observed {
     let mut world = settled(change);

@@ -15,16 +15,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::access::{Access, fingerprint};
-use crate::children_state::DeploymentState;
-use crate::children_state::{RememberedState, SecretState};
+use crate::blocked::Blocked;
+use crate::children_state::{DeploymentState, RememberedState, SecretState};
 use crate::client::{
     CallError, CallErrorClass, Entitlement, Entitlements, Feature, WorkspaceProxy, WorkspaceProxyHealth,
 };
-use crate::hindrance::Blocked;
 use crate::server::Timestamped;
 use crate::workspace_proxy::decide::decide;
 use crate::workspace_proxy::decide::desired::{display_key, proxy_display};
-use crate::workspace_proxy::world::{Observed, Plan, Progress, ProxyScope, Step};
+use crate::workspace_proxy::{Observed, Plan, Progress, ProxyScope, Step};
 
 pub(super) const URL: &str = "https://coder.example.com";
 pub(super) const OTHER: &str = "https://other.example.com";

@@ -4,10 +4,10 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::fixture::*;
+use crate::blocked::End;
 use crate::children_state::SecretState;
 use crate::client::CallErrorClass;
-use crate::ending::End;
-use crate::workspace_proxy::world::Progress;
+use crate::workspace_proxy::Progress;
 
 #[test]
 fn the_finalizer_and_the_license_come_first() {

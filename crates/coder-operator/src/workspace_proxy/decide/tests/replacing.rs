@@ -7,11 +7,10 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::fixture::*;
-use crate::children_state::DeploymentState;
-use crate::children_state::SecretState;
+use crate::blocked::End;
+use crate::children_state::{DeploymentState, SecretState};
 use crate::client::CallErrorClass;
-use crate::ending::End;
-use crate::workspace_proxy::world::Observed;
+use crate::workspace_proxy::Observed;
 
 const ROTATE: &str = "coder.aplomb.dev/rotate";
 

@@ -4,10 +4,9 @@ use aplomb_api::coder::conditions as kinds;
 use serde_json::json;
 
 use super::fixture::*;
-use crate::children_state::DeploymentState;
-use crate::children_state::SecretState;
+use crate::children_state::{DeploymentState, SecretState};
 use crate::client::CallErrorClass;
-use crate::workspace_proxy::world::{Observed, Step};
+use crate::workspace_proxy::{Observed, Step};
 
 const IMAGE: Option<&str> = Some("registry.example.com/coder:1");
 
