@@ -160,7 +160,8 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 
 static CONFIG_MAP_KEY: LazyLock<Rule> = LazyLock::new(|| {
     let message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-    Rule::new("[-._a-zA-Z0-9]+", message, &["key.name", "KEY_NAME", "key-name"], 253)
+    let examples = &["key.name", "KEY_NAME", "key-name"];
+    Rule::new("[-._a-zA-Z0-9]+", message, examples, 253)
 });
 
 /// A key of a ConfigMap or a Secret: it becomes a file name.
@@ -372,16 +373,11 @@ pub fn domain_prefixed_path(path: &str, field: &str) -> Vec<FieldError> {
         let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
         return vec![FieldError::invalid(field, path, why)];
     };
-    let mut errors: Vec<FieldError> = dns_subdomain(host, false)
-        .into_iter()
-        .map(|why| FieldError::invalid(field, host, why))
-        .collect();
-    errors.extend(
-        PATH.check(rest)
-            .into_iter()
-            .map(|why| FieldError::invalid(field, rest, why)),
-    );
-    errors
+    let host = dns_subdomain(host, false).into_iter().map(|why| (host, why));
+    let rest = PATH.check(rest).into_iter().map(|why| (rest, why));
+    host.chain(rest)
+        .map(|(part, why)| FieldError::invalid(field, part, why))
+        .collect()
 }
 
 /// The name of a CSI driver, in any case.
