@@ -32,7 +32,6 @@ pub(super) fn pieces(body: Body) -> Pieces {
 }
 
 /// The lines of a body, each as one piece with its end.
-
 pub(crate) fn body_lines(body: Body) -> Pieces {
     lines(pieces(body))
 }
