@@ -331,7 +331,7 @@ impl ApiServer {
     }
 
     /// Keeps quotas from being charged, or counted, by others until it is dropped. Taken before
-    /// [`Self::writing`], never after.
+    /// `writing`, never after.
     pub fn charging(&self) -> MutexGuard<'_, ()> {
         self.inner.charging.lock().unwrap_or_else(PoisonError::into_inner)
     }

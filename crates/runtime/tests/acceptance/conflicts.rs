@@ -132,9 +132,7 @@ fn a_burst_of_any_length_ends_within_a_second() {
 
 #[test]
 fn with_a_longer_limit_a_burst_becomes_silence() {
-    let silence = ConflictPolicy {
-        limit: seconds(6),
-    };
+    let silence = ConflictPolicy { limit: seconds(6) };
     let patient = page::controller().configure(|options| options.conflict = silence);
     let theirs = on_box(1, move |lab| burst(lab, 16, ConflictTarget::Child, None, patient));
     assert!(theirs.silence > seconds(5), "{theirs:?}");
