@@ -287,12 +287,12 @@ impl<T: View> PendingWrite<T> {
         }
     }
 
-    /// The write was answered with the object: see [`Cache::wrote`].
+    /// The write was answered with the object: see [`Cache::record_write`].
     pub fn record_write(self, response: &Value, made: WriteReceipt) {
         self.cache.record_write(response, made);
     }
 
-    /// The object was deleted: see [`Cache::deleted`].
+    /// The object was deleted: see [`Cache::record_delete`].
     pub fn record_delete(self, uid: &str) {
         self.cache.record_delete(&self.key, uid);
     }

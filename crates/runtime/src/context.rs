@@ -82,7 +82,7 @@ impl<K: Kind> Context<K> {
         self.0.pass.apply(&desired, self.live_objects::<C>()).await
     }
 
-    /// Like [`Self::applied`], but an existing object of that name in the cache becomes a child of this one
+    /// Like [`Self::apply_with_effect`], but an existing object of that name in the cache becomes a child of this one
     /// unless another object controls it. The caller must check it first.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl<K: Kind> Context<K> {
         self.0.pass.prune::<C>(self.cache::<C>()?).await
     }
 
-    /// Adds a finalizer to this object, until [`Self::release`] of the same name. The pass
+    /// Adds a finalizer to this object, until [`Self::remove_finalizer`] of the same name. The pass
     /// continues and need not run again.
     ///
     /// # Errors

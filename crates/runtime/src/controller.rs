@@ -148,7 +148,7 @@ impl<K: Kind> Controller<K> {
         self
     }
 
-    /// Adds an index to a kind that is watched in `scope`, for [`Cache::by`](crate::Cache::by).
+    /// Adds an index to a kind that is watched in `scope`, for [`Cache::by_index`](crate::Cache::by_index).
     #[must_use]
     pub fn index<T: View>(
         mut self,
@@ -180,8 +180,8 @@ impl<K: Kind> Controller<K> {
         self
     }
 
-    /// Declares a finalizer that this controller adds with [`Context::finalizer`] and removes with
-    /// [`Context::release`]. An object that is being deleted is reconciled only while it has one;
+    /// Declares a finalizer that this controller adds with [`Context::add_finalizer`] and removes with
+    /// [`Context::remove_finalizer`]. An object that is being deleted is reconciled only while it has one;
     /// all others are left to the garbage collector. An undeclared finalizer counts if
     /// `managedFields` show that this controller has added it, which is lost in a restored backup.
     #[must_use]

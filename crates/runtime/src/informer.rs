@@ -90,7 +90,7 @@ impl InformerSet {
     }
 
     /// The watch of `T` in `scope`, shared by all callers. It begins with
-    /// [`Self::start`], and [`Self::ready`] waits for it.
+    /// [`Self::start`], and [`Self::wait_until_synced`] waits for it.
     #[must_use]
     pub fn informer<T: View>(&self, scope: Scope) -> Informer<T> {
         let watch = self.optional_informer(scope);
@@ -98,7 +98,7 @@ impl InformerSet {
         watch
     }
 
-    /// The same for optional inputs: [`Self::ready`] does not wait for it unless another caller
+    /// The same for optional inputs: [`Self::wait_until_synced`] does not wait for it unless another caller
     /// requires it.
     #[must_use]
     pub fn optional_informer<T: View>(&self, scope: Scope) -> Informer<T> {
@@ -194,7 +194,7 @@ impl<T: View> Informer<T> {
         self.0.kind.clone()
     }
 
-    /// Adds an index for [`Cache::by`]. The first function under a name is kept.
+    /// Adds an index for [`Cache::by_index`]. The first function under a name is kept.
     pub fn index(&self, name: &str, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) {
         self.0.cache.index(name, values);
     }

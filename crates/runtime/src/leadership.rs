@@ -172,7 +172,7 @@ impl LeaseConfig {
         }
     }
 
-    /// The same with the admin address of the holder, under [`ADMIN`].
+    /// The same with the admin address of the holder, under [`ADMIN_ANNOTATION`].
     #[must_use]
     pub fn with_admin_address(mut self, admin: Option<&str>) -> Self {
         let shown = admin.map(|admin| (ADMIN_ANNOTATION.to_owned(), admin.to_owned()));

@@ -41,7 +41,7 @@ impl<T: View> Predicate<T> {
         Self::unless_same(move |old, new| read(old) == read(new))
     }
 
-    /// Passes events for which `same` returns false; unlike [`Self::fields`] it need not copy values.
+    /// Passes events for which `same` returns false; unlike [`Self::changed_by`] it need not copy values.
     #[must_use]
     pub fn unless_same(same: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(same))

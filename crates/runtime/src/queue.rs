@@ -5,7 +5,7 @@
 //! - A key never runs twice at once. An event during a run makes it run again after it.
 //! - Reasons of events are kept, each once, until a run takes them.
 //! - A timer of a key is kept when an event runs the key first, until the end of that run
-//!   ([`FairQueue::finish`]) replaces it.
+//!   ([`FairQueue::complete`]) replaces it.
 //! - An idle or forgotten key costs nothing.
 //!
 //! # Lanes
@@ -98,7 +98,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         }
     }
 
-    /// The cause of a failure may have changed: under [`WaitPolicy::Once`] an event may run the key again,
+    /// The cause of a failure may have changed: under [`WaitPolicy::OneEvent`] an event may run the key again,
     /// although one did already.
     pub fn reset_event_allowance(&mut self, key: &K) {
         let slot = self.slots.find(key);

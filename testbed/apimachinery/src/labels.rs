@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::validation;
+use super::validation::metadata;
 use crate::field::FieldError;
 
 /// One condition of a selector.
@@ -206,7 +206,7 @@ impl Parser {
             return Err(format!("found '{}', expected: identifier", token.text()));
         }
         let key = token.text().to_owned();
-        let errors = validation::label_key(&key);
+        let errors = metadata::label_key(&key);
         if !errors.is_empty() {
             return Err(FieldError::invalid("<nil>", key, errors.join("; ")).message());
         }
@@ -314,7 +314,7 @@ fn validate(key: &str, operator: Operator, values: &[String]) -> Result<(), Stri
             let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
             errors.push(FieldError::invalid(format!("values[{index}]"), value.as_str(), detail).message());
         }
-        let wrong = validation::label_value(value);
+        let wrong = metadata::label_value(value);
         if !wrong.is_empty() {
             let field = format!("values[{index}][{key}]");
             errors.push(FieldError::invalid(field, value.as_str(), wrong.join("; ")).message());

@@ -17,10 +17,23 @@ const KEY_MESSAGE: &str =
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const KEY_EXAMPLES: &[&str] = &["MyName", "my.name", "123-abc"];
 const KEY_MAX: usize = 63;
+const LABEL_KEY: &str = "a valid label key";
 const VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
-// Every write is checked by these several times, so the patterns above are only shown, not run.
+/// A predicate on the whole of a text.
+type Judge = fn(&str) -> bool;
+
+// The first search of a thread with one of these draws hash keys, which decides the order of hash
+// maps later in a run: to share them among more rules, or fewer, changes what a seed stands for.
+static LABEL_REGEX: LazyLock<StaticRegex> = LazyLock::new(|| anchored(LABEL));
+static SUBDOMAIN_REGEX: LazyLock<StaticRegex> = LazyLock::new(|| anchored(SUBDOMAIN));
+static KEY_REGEX: LazyLock<StaticRegex> = LazyLock::new(|| anchored(KEY));
+static VALUE_REGEX: LazyLock<StaticRegex> = LazyLock::new(|| anchored(VALUE));
+
+fn anchored(pattern: &str) -> StaticRegex {
+    StaticRegex::new(&format!("^(?:{pattern})$")).expect("name patterns are valid")
+}
 
 /// Whether `text` begins and ends with an `edge` and has only what is `within` between.
 fn is_made_of(text: &str, edge: fn(&u8) -> bool, within: fn(&u8) -> bool) -> bool {
@@ -78,11 +91,9 @@ struct Rule {
 
 impl Rule {
     fn new(pattern: &'static str, message: &'static str, examples: &'static [&'static str], max: usize) -> Self {
-        let regex = StaticRegex::new(&format!("^(?:{pattern})$"));
-        let regex = regex.expect("name patterns are valid");
         Self {
             pattern,
-            regex,
+            regex: anchored(pattern),
             message,
             examples,
             max,
@@ -113,13 +124,18 @@ fn unmasked(name: &str, prefix: bool) -> String {
 /// A DNS-1123 label. With `prefix` the name is a `generateName`.
 #[must_use]
 pub fn dns_label(name: &str, prefix: bool) -> Vec<String> {
-    let name = unmasked(name, prefix);
+    let is_label: Judge = |name| LABEL_REGEX.is_match(name);
+    let is_subdomain: Judge = |name| SUBDOMAIN_REGEX.is_match(name);
+    label(&unmasked(name, prefix), is_label, is_subdomain)
+}
+
+fn label(name: &str, is_label: Judge, is_subdomain: Judge) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > LABEL_MAX {
         wrong.push(too_long(LABEL_MAX));
     }
-    if !is_dns_label(&name) {
-        wrong.push(match is_dns_subdomain(&name) {
+    if !is_label(name) {
+        wrong.push(match is_subdomain(name) {
             true => "must not contain dots".to_owned(),
             false => regex_error(LABEL_MESSAGE, LABEL, &["my-name", "123-abc"]),
         });
@@ -130,16 +146,17 @@ pub fn dns_label(name: &str, prefix: bool) -> Vec<String> {
 /// A DNS-1123 subdomain. With `prefix` the name is a `generateName`.
 #[must_use]
 pub fn dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
-    subdomain(&unmasked(name, prefix), too_long)
+    let is_subdomain: Judge = |name| SUBDOMAIN_REGEX.is_match(name);
+    subdomain(&unmasked(name, prefix), too_long, is_subdomain)
 }
 
 /// The server counts bytes everywhere, and in names calls them characters.
-fn subdomain(name: &str, too_long: fn(usize) -> String) -> Vec<String> {
+fn subdomain(name: &str, too_long: fn(usize) -> String, is_subdomain: Judge) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > SUBDOMAIN_MAX {
         wrong.push(too_long(SUBDOMAIN_MAX));
     }
-    if !is_dns_subdomain(name) {
+    if !is_subdomain(name) {
         wrong.push(regex_error(SUBDOMAIN_MESSAGE, SUBDOMAIN, &["example.com"]));
     }
     wrong
@@ -190,16 +207,13 @@ static REASON: LazyLock<Rule> = LazyLock::new(|| {
 /// A label key: a name, perhaps after a DNS subdomain and a slash.
 #[must_use]
 pub fn label_key(key: &str) -> Vec<String> {
-    prefixed_key(key, "a valid label key", too_long)
+    let is_subdomain: Judge = |prefix| SUBDOMAIN_REGEX.is_match(prefix);
+    let is_name: Judge = |name| KEY_REGEX.is_match(name);
+    let check = |prefix: &str| subdomain(prefix, too_long, is_subdomain);
+    prefixed_key(key, LABEL_KEY, check, is_name)
 }
 
-/// The same in the words that the validation of embedded metadata has for it.
-#[must_use]
-pub fn qualified_name(key: &str) -> Vec<String> {
-    prefixed_key(key, "a qualified name", too_many_bytes)
-}
-
-fn prefixed_key(key: &str, what: &str, too_long: fn(usize) -> String) -> Vec<String> {
+fn prefixed_key(key: &str, what: &str, check_prefix: impl FnOnce(&str) -> Vec<String>, is_name: Judge) -> Vec<String> {
     let malformed = || regex_error(KEY_MESSAGE, KEY, KEY_EXAMPLES);
     let (prefix, name) = match key.split('/').collect::<Vec<_>>().as_slice() {
         [name] => (None, *name),
@@ -213,7 +227,7 @@ fn prefixed_key(key: &str, what: &str, too_long: fn(usize) -> String) -> Vec<Str
     };
     let mut wrong = match prefix {
         Some("") => vec!["must be non-empty".to_owned()],
-        Some(prefix) => subdomain(prefix, too_long),
+        Some(prefix) => check_prefix(prefix),
         None => Vec::new(),
     };
     for why in &mut wrong {
@@ -224,7 +238,7 @@ fn prefixed_key(key: &str, what: &str, too_long: fn(usize) -> String) -> Vec<Str
     } else if name.len() > KEY_MAX {
         wrong.push(format!("name part {}", too_many_bytes(KEY_MAX)));
     }
-    if !is_label_key(name) {
+    if !is_name(name) {
         wrong.push(format!("name part {}", malformed()));
     }
     wrong
@@ -233,11 +247,15 @@ fn prefixed_key(key: &str, what: &str, too_long: fn(usize) -> String) -> Vec<Str
 /// A label value.
 #[must_use]
 pub fn label_value(value: &str) -> Vec<String> {
+    checked_value(value, |value| VALUE_REGEX.is_match(value))
+}
+
+fn checked_value(value: &str, is_value: Judge) -> Vec<String> {
     let mut wrong = Vec::new();
     if value.len() > KEY_MAX {
         wrong.push(too_many_bytes(KEY_MAX));
     }
-    if !value.is_empty() && !is_label_key(value) {
+    if !is_value(value) {
         let examples = &["MyValue", "my_value", "12345"];
         wrong.push(regex_error(VALUE_MESSAGE, VALUE, examples));
     }
@@ -333,11 +351,13 @@ pub fn three_segments(name: &str, field: &str) -> Vec<FieldError> {
     vec![FieldError::invalid(field, name, why)]
 }
 
-static RFC1035: LazyLock<Rule> = LazyLock::new(|| {
+static RFC1035: LazyLock<Rule> = LazyLock::new(rfc_1035);
+
+fn rfc_1035() -> Rule {
     let message = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
     let pattern = "[a-z]([-a-z0-9]*[a-z0-9])?";
     Rule::new(pattern, message, &["my-name", "abc-123"], 63)
-});
+}
 
 /// A DNS label that starts with a letter.
 #[must_use]
@@ -417,20 +437,94 @@ pub fn variable(name: &str) -> Vec<String> {
     vec![why.to_owned()]
 }
 
+/// The rules for custom resources and their definitions, with expressions of their own.
+pub mod custom {
+    use super::*;
+
+    static LABEL_REGEX: LazyLock<StaticRegex> = LazyLock::new(|| anchored(LABEL));
+    static SUBDOMAIN_REGEX: LazyLock<StaticRegex> = LazyLock::new(|| anchored(SUBDOMAIN));
+    static KEY_REGEX: LazyLock<StaticRegex> = LazyLock::new(|| anchored(KEY));
+    static RFC1035: LazyLock<Rule> = LazyLock::new(rfc_1035);
+
+    /// A DNS-1123 label.
+    #[must_use]
+    pub fn dns_label(name: &str) -> Vec<String> {
+        label(name, |name| LABEL_REGEX.is_match(name), is_dns_subdomain)
+    }
+
+    /// A DNS-1123 subdomain. With `prefix` the name is a `generateName`.
+    #[must_use]
+    pub fn dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
+        let is_subdomain: Judge = |name| SUBDOMAIN_REGEX.is_match(name);
+        subdomain(&unmasked(name, prefix), too_long, is_subdomain)
+    }
+
+    /// A DNS label that starts with a letter.
+    #[must_use]
+    pub fn dns_1035_label(name: &str) -> Vec<String> {
+        RFC1035.check(name)
+    }
+
+    /// A label key in the words that the validation of embedded metadata has for it.
+    #[must_use]
+    pub fn qualified_name(key: &str) -> Vec<String> {
+        let is_subdomain: Judge = |prefix| SUBDOMAIN_REGEX.is_match(prefix);
+        let check = |prefix: &str| subdomain(prefix, too_many_bytes, is_subdomain);
+        let is_name: Judge = |name| KEY_REGEX.is_match(name);
+        prefixed_key(key, "a qualified name", check, is_name)
+    }
+
+    /// A label value.
+    #[must_use]
+    pub fn label_value(value: &str) -> Vec<String> {
+        checked_value(value, |value| value.is_empty() || KEY_REGEX.is_match(value))
+    }
+}
+
+/// The rules for the metadata of every object and for selectors, which run several times for each
+/// write and so search with no expression.
+pub mod metadata {
+    use super::*;
+
+    /// A DNS-1123 label.
+    #[must_use]
+    pub fn dns_label(name: &str) -> Vec<String> {
+        label(name, is_dns_label, is_dns_subdomain)
+    }
+
+    /// A DNS-1123 subdomain. With `prefix` the name is a `generateName`.
+    #[must_use]
+    pub fn dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
+        subdomain(&unmasked(name, prefix), too_long, is_dns_subdomain)
+    }
+
+    /// A label key: a name, perhaps after a DNS subdomain and a slash.
+    #[must_use]
+    pub fn label_key(key: &str) -> Vec<String> {
+        let check = |prefix: &str| subdomain(prefix, too_long, is_dns_subdomain);
+        prefixed_key(key, LABEL_KEY, check, is_label_key)
+    }
+
+    /// A label value.
+    #[must_use]
+    pub fn label_value(value: &str) -> Vec<String> {
+        checked_value(value, |value| value.is_empty() || is_label_key(value))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aplomb_go_compat::statics::StaticRegex;
 
     #[test]
     fn names_are_judged_as_the_patterns_say() {
-        let anchored = |pattern: &str| StaticRegex::new(&format!(r"\A{pattern}\z")).expect("good");
         let patterns = [LABEL, SUBDOMAIN, KEY, VALUE].map(anchored);
-        let is_label_value: fn(&str) -> bool = |value| label_value(value).is_empty();
+        let is_label_value: fn(&str) -> bool = |value| metadata::label_value(value).is_empty();
         let rules = [is_dns_label, is_dns_subdomain, is_label_key, is_label_value];
         let mut texts = vec![String::new()];
         for length in 0..5 {
-            let shorter: Vec<String> = texts.iter().filter(|t| t.chars().count() == length).cloned().collect();
+            let mut shorter = texts.clone();
+            shorter.retain(|text| text.chars().count() == length);
             for text in shorter {
                 texts.extend(["a", "Z", "0", "-", "_", ".", "/", "é"].map(|c| format!("{text}{c}")));
             }

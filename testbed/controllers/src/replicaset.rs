@@ -258,7 +258,7 @@ fn from_template(set: &Value) -> Value {
     // A prefix that gives invalid names is used as it is, without the dash that would be nicer.
     let name = object::name(set);
     let dashed = format!("{name}-");
-    let prefix = if validation::dns_subdomain(&dashed, true).is_empty() {
+    let prefix = if validation::metadata::dns_subdomain(&dashed, true).is_empty() {
         dashed
     } else {
         name.to_owned()

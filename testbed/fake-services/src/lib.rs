@@ -1,5 +1,5 @@
-//! Two services with their rate limits, for tests and for trying things out: [`hetzner`], a Hetzner
-//! Cloud API, and [`coderd`], a Coder server. Both are built on [`stand_in`].
+//! Two services with their rate limits, for tests and for trying things out: [`hcloud`], a Hetzner
+//! Cloud API, and [`coderd`], a Coder server. Both are built on [`service`].
 #![forbid(unsafe_code)]
 
 pub mod coderd;

@@ -31,7 +31,7 @@ const UNMANAGED: [&str; 4] = [
 
 /// Whether anything differs between `old` and `new` that `manager` did not write, if one write
 /// of `manager` made `new`. The part that this write went to is inferred from the difference, because a write
-/// has only one part; if it is known, [`foreign_change_beside`] is exact.
+/// has only one part; if it is known, [`is_foreign_change_excluding`] is exact.
 #[must_use]
 pub fn is_foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
     let status = old.get("status") != new.get("status");

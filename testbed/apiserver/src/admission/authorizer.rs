@@ -63,10 +63,10 @@ impl Question {
     }
 
     fn service_account(&self, namespace: &str, name: &str) -> Outcome {
-        if !validation::dns_subdomain(name, false).is_empty() {
+        if !validation::metadata::dns_subdomain(name, false).is_empty() {
             return Err("Invalid service account name".to_owned());
         }
-        if !validation::dns_label(namespace, false).is_empty() {
+        if !validation::metadata::dns_label(namespace).is_empty() {
             return Err("Invalid service account namespace".to_owned());
         }
         let everybody = "system:serviceaccounts";

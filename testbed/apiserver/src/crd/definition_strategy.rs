@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::{Column, Decoded, Part, PatchMeta, Strategy};
 use aplomb_apimachinery::status::ApiError;
-use aplomb_apimachinery::validation::dns_subdomain;
+use aplomb_apimachinery::validation::custom::dns_subdomain;
 use aplomb_builtin_kinds as kinds;
 use jiff::Timestamp;
 use serde_json::{Map, Value};

@@ -113,7 +113,7 @@ fn validate_one(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldErro
 }
 
 fn check_kind(at: &str, kind: &str) -> Option<FieldError> {
-    let problems = aplomb_apimachinery::validation::dns_1035_label(&kind.to_lowercase());
+    let problems = aplomb_apimachinery::validation::custom::dns_1035_label(&kind.to_lowercase());
     let detail = format!(
         "may have mixed case, but should otherwise match: {}",
         problems.join(",")

@@ -23,7 +23,7 @@ pub(super) fn validate(metadata: &Map<String, Value>, path: &str) -> Vec<FieldEr
         }
     }
     if let Some(namespace) = metadata.get("namespace").and_then(Value::as_str) {
-        let problems = validation::dns_label(namespace, false);
+        let problems = validation::custom::dns_label(namespace);
         let at = format!("{path}.namespace");
         errors.extend(
             problems
@@ -48,12 +48,12 @@ fn validate_labels(metadata: &Map<String, Value>, at: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in texts(metadata, "labels") {
         errors.extend(
-            validation::qualified_name(key)
+            validation::custom::qualified_name(key)
                 .into_iter()
                 .map(|m| FieldError::invalid(at, key, m)),
         );
         errors.extend(
-            validation::label_value(value)
+            validation::custom::label_value(value)
                 .into_iter()
                 .map(|m| FieldError::invalid(at, value, m)),
         );
@@ -66,7 +66,7 @@ fn validate_annotations(metadata: &Map<String, Value>, at: &str) -> Vec<FieldErr
     let mut size = 0;
     for (key, value) in texts(metadata, "annotations") {
         size += key.len() + value.len();
-        let problems = validation::qualified_name(&key.to_lowercase());
+        let problems = validation::custom::qualified_name(&key.to_lowercase());
         errors.extend(problems.into_iter().map(|m| FieldError::invalid(at, key, m)));
     }
     if size > MAX_ANNOTATION_BYTES {
@@ -80,7 +80,7 @@ fn validate_finalizers(metadata: &Map<String, Value>, at: &str) -> Vec<FieldErro
     let mut errors = Vec::new();
     let (mut orphan, mut foreground) = (false, false);
     for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
-        let problems = validation::qualified_name(finalizer);
+        let problems = validation::custom::qualified_name(finalizer);
         errors.extend(problems.into_iter().map(|m| FieldError::invalid(at, finalizer, m)));
         orphan |= finalizer == "orphan";
         foreground |= finalizer == "foregroundDeletion";

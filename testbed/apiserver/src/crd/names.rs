@@ -1,7 +1,7 @@
 //! The names of a definition: group, plural, kind and the others.
 
 use aplomb_apimachinery::field::FieldError;
-use aplomb_apimachinery::validation::{dns_1035_label, dns_subdomain};
+use aplomb_apimachinery::validation::custom::{dns_1035_label, dns_subdomain};
 use serde_json::Value;
 
 use super::{text, texts};

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
-use aplomb_apimachinery::validation::dns_1035_label;
+use aplomb_apimachinery::validation::custom::dns_1035_label;
 use serde_json::{Map, Value};
 
 use super::schema_rules::{self, ParentSchema};

@@ -242,7 +242,7 @@ impl Strategy for CrdStrategy {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        validation::dns_subdomain(name, prefix)
+        validation::custom::dns_subdomain(name, prefix)
     }
 
     fn openapi(&self) -> &Value {

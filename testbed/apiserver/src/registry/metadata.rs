@@ -139,7 +139,7 @@ fn namespace_errors(resource: &Resource, namespace: &str) -> Vec<FieldError> {
     match (resource.namespaced, namespace.is_empty()) {
         (true, true) => vec![FieldError::required(field, "")],
         (true, false) => {
-            let wrong = validation::dns_label(namespace, false);
+            let wrong = validation::metadata::dns_label(namespace);
             wrong.iter().map(|e| FieldError::invalid(field, namespace, e)).collect()
         }
         (false, true) => Vec::new(),
@@ -156,12 +156,12 @@ fn label_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
         let field = "metadata.labels";
         let value = value.as_str().unwrap_or_default();
         errors.extend(
-            validation::label_key(key)
+            validation::metadata::label_key(key)
                 .iter()
                 .map(|e| FieldError::invalid(field, key.as_str(), e)),
         );
         errors.extend(
-            validation::label_value(value)
+            validation::metadata::label_value(value)
                 .iter()
                 .map(|e| FieldError::invalid(field, value, e)),
         );
@@ -177,7 +177,7 @@ fn annotation_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;
     for (key, value) in annotations {
-        let wrong = validation::label_key(&key.to_lowercase());
+        let wrong = validation::metadata::label_key(&key.to_lowercase());
         errors.extend(wrong.iter().map(|e| FieldError::invalid(field, key.as_str(), e)));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
@@ -274,7 +274,7 @@ fn finalizer_errors(object: &Value) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = finalizers
         .iter()
         .flat_map(|name| {
-            validation::label_key(name)
+            validation::metadata::label_key(name)
                 .into_iter()
                 .map(|e| FieldError::invalid(field, *name, e))
         })

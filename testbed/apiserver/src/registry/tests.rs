@@ -78,7 +78,7 @@ impl Strategy for Plain {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        aplomb_apimachinery::validation::dns_subdomain(name, prefix)
+        aplomb_apimachinery::validation::metadata::dns_subdomain(name, prefix)
     }
 
     fn openapi(&self) -> &Value {

@@ -123,7 +123,7 @@ pub(super) fn param_kind(kind: &Value, field: &str) -> Vec<FieldError> {
     match text(kind, &["kind"]) {
         "" => errors.push(FieldError::required(at_kind, "")),
         kind => {
-            let wrong = validation::dns_1035_label(&kind.to_lowercase());
+            let wrong = validation::custom::dns_1035_label(&kind.to_lowercase());
             if !wrong.is_empty() {
                 let why = "may have mixed case, but should otherwise match: ";
                 let why = format!("{why}{}", wrong.join(","));
@@ -156,7 +156,7 @@ fn api_version(stated: &str, field: &str) -> Vec<FieldError> {
     if version.is_empty() {
         judge(stated, vec!["version must be specified".to_owned()]);
     } else {
-        judge(version, validation::dns_1035_label(version));
+        judge(version, validation::custom::dns_1035_label(version));
     }
     errors
 }
