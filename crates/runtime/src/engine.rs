@@ -118,7 +118,7 @@ pub struct Engine {
 
 impl Engine {
     /// An engine called `name`, as in its Events; the name of its lease is in [`leadership::LeaseConfig`].
-    /// `client` should be made by [`crate::client`]: a client with kube's own retries hides errors from
+    /// `client` should be made by [`crate::client()`]: a client with kube's own retries hides errors from
     /// the controllers for minutes.
     #[must_use]
     pub fn new(name: &str, client: kube::Client) -> Self {
