@@ -58,11 +58,11 @@ alerts: ## Every alert under promtool: it fires, and it stays quiet
 	@tools/make/alerts
 
 .PHONY: charts
-charts: ## The plain manifests of deploy/ and the definitions of charts/aplomb-crds anew, from the chart and `aplomb crds`
+charts: ## Generate the plain manifests of deploy/ and the definitions of charts/aplomb-crds from the chart and `aplomb crds`
 	@tools/make/charts
 
 .PHONY: gateway-api
-gateway-api: ## The Gateway API's definitions and types anew, from the module that is pinned (needs Go)
+gateway-api: ## Generate the Gateway API definitions and types from the pinned module (needs Go)
 	@tools/make/gateway-api
 
 .PHONY: egress

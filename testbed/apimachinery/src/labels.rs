@@ -116,7 +116,11 @@ fn lex(text: &str) -> Vec<Token> {
             tokens.push(Token::End);
             return tokens;
         };
-        let (token, length) = if is_special(first) { symbol(rest) } else { word(rest) };
+        let (token, length) = if is_special(first) {
+            symbol(rest)
+        } else {
+            read_word(rest)
+        };
         tokens.push(token);
         rest = &rest[length..];
     }
@@ -137,7 +141,7 @@ fn symbol(rest: &str) -> (Token, usize) {
     }
 }
 
-fn word(rest: &str) -> (Token, usize) {
+fn read_word(rest: &str) -> (Token, usize) {
     let ends = |c: char| is_special(c) || matches!(c, ' ' | '\t' | '\r' | '\n');
     let text = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let token = match text {

@@ -76,7 +76,7 @@ impl CaseRun {
 
     /// Hides a word that legitimately differs between servers.
     pub async fn hide(&self, word: &str, by: &str) {
-        self.log.lock().await.mask.word(word, by);
+        self.log.lock().await.mask.mask_word(word, by);
     }
 
     /// Adds a line of the case's own to the transcript.

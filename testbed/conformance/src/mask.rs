@@ -59,7 +59,7 @@ impl Mask {
     }
 
     /// Replaces `word` by `by` from here on, everywhere.
-    pub fn word(&mut self, word: &str, by: &str) {
+    pub fn mask_word(&mut self, word: &str, by: &str) {
         if !word.is_empty() {
             self.words.insert(word.to_owned(), format!("<{by}>"));
         }

@@ -31,7 +31,7 @@ pub(super) enum Severity {
 }
 
 impl Severity {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
             Self::Warning => "Warning",
@@ -102,7 +102,7 @@ impl Recorder {
             "firstTimestamp": at,
             "lastTimestamp": at,
             "count": 1,
-            "type": severity.word(),
+            "type": severity.as_str(),
             "reportingComponent": reporting,
         })
     }
@@ -130,7 +130,7 @@ struct Correlation {
 impl Correlation {
     /// Counts an event in; `None` when there are too many of them.
     fn observe(&mut self, uid: &str, severity: Severity, reason: &str, message: &str, now: Timestamp) -> Option<Seen> {
-        let similar: Similar = (uid.to_owned(), severity.word(), reason.to_owned());
+        let similar: Similar = (uid.to_owned(), severity.as_str(), reason.to_owned());
         let combined = self.is_one_of_many(&similar, message, now);
         let (key, message) = if combined {
             let message = format!("(combined from similar events): {message}");
@@ -166,7 +166,7 @@ impl Correlation {
     }
 
     fn may_speak(&mut self, uid: &str, severity: Severity, now: Timestamp) -> bool {
-        let key = (uid.to_owned(), severity.word());
+        let key = (uid.to_owned(), severity.as_str());
         let (tokens, last) = self.tokens.entry(key).or_insert((BURST, now));
         let refilled = now.duration_since(*last).as_secs_f64() / REFILL.as_secs_f64();
         *tokens = (*tokens + refilled).min(BURST);

@@ -108,7 +108,7 @@ pub(super) fn failure(spec: &Value, field: &str) -> Vec<FieldError> {
 }
 
 /// A word out of a set, in the way these rules ask for one.
-fn word(object: &Value, key: &str, field: &str, allowed: &[&str]) -> Vec<FieldError> {
+fn check_word(object: &Value, key: &str, field: &str, allowed: &[&str]) -> Vec<FieldError> {
     let field = format!("{field}.{key}");
     match text(object, &[key]) {
         "" => {
@@ -121,7 +121,7 @@ fn word(object: &Value, key: &str, field: &str, allowed: &[&str]) -> Vec<FieldEr
 }
 
 fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
-    let mut errors = word(rule, "action", field, &ACTIONS);
+    let mut errors = check_word(rule, "action", field, &ACTIONS);
     if text(rule, &["action"]) == "FailIndex" && !has(spec, &["backoffLimitPerIndex"]) {
         let why = "requires the backoffLimitPerIndex to be set";
         errors.push(FieldError::invalid(format!("{field}.action"), "FailIndex", why));
@@ -139,7 +139,7 @@ fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
             kind,
             validation::label_key(kind),
         ));
-        errors.extend(word(pattern, "status", &field, &STATUSES));
+        errors.extend(check_word(pattern, "status", &field, &STATUSES));
     }
     let both = !codes.is_null() && !conditions.is_empty();
     if both || (codes.is_null() && conditions.is_empty()) {
@@ -157,7 +157,7 @@ fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn exit_codes(spec: &Value, codes: &Value, field: &str) -> Vec<FieldError> {
-    let mut errors = word(codes, "operator", field, &OPERATORS);
+    let mut errors = check_word(codes, "operator", field, &OPERATORS);
     let container = at(codes, &["containerName"]).as_str();
     if let Some(name) = container.filter(|name| !has_container(spec, name)) {
         let why = "must be one of the container or initContainer names in the pod template";

@@ -66,7 +66,7 @@ impl Default for Normal {
 impl Normal {
     /// Hides where the script runs.
     pub fn hide(&mut self, place: &Path) {
-        self.mask.word(&place.display().to_string(), "place");
+        self.mask.mask_word(&place.display().to_string(), "place");
     }
 
     /// The comparable form of an output.
