@@ -19,12 +19,12 @@ use crate::key::{ObjectKey, ResourceVersion};
 /// Every `kube::Resource` is one. A smaller view implements it by hand:
 ///
 /// ```
-/// use aplomb::{Meta, MetaRef, View};
+/// use aplomb::{MetaRef, View, ViewMeta};
 /// use k8s_openapi::api::core::v1::Node;
 ///
 /// #[derive(Clone, PartialEq, serde::Deserialize)]
 /// struct NodeView {
-///     metadata: Meta,
+///     metadata: ViewMeta,
 ///     #[serde(default)]
 ///     spec: Cordon,
 /// }

@@ -97,7 +97,7 @@ fn ipv6_has_a_table_of_its_own() {
 
 #[test]
 fn removed_items_are_restored() {
-    in_namespace("what_is_taken_away_is_put_back", || {
+    in_namespace("removed_items_are_restored", || {
         set_up_node();
         let host = Host::start(&["--address", ADDRESS]);
         host.wait_for("Node is prepared");
@@ -125,7 +125,7 @@ fn removed_items_are_restored() {
 
 #[test]
 fn existing_items_stay() {
-    in_namespace("what_was_there_before_stays", || {
+    in_namespace("existing_items_stay", || {
         set_up_node();
         ip("address add 203.0.113.7/32 dev eth0");
         let host = Host::start(&["--address", ADDRESS, "--interface", "eth0"]);
@@ -138,7 +138,7 @@ fn existing_items_stay() {
 
 #[test]
 fn a_restart_removes_items_left_by_a_crash() {
-    in_namespace("a_new_life_takes_away_what_a_crash_left", || {
+    in_namespace("a_restart_removes_items_left_by_a_crash", || {
         set_up_node();
         let host = Host::start(&["--address", ADDRESS]);
         host.wait_for("Node is prepared");
@@ -182,7 +182,7 @@ fn errors_name_the_flag_or_the_capability() {
 
 #[test]
 fn a_foreign_table_is_left_alone() {
-    in_namespace("a_table_that_somebody_else_uses_is_left_alone", || {
+    in_namespace("a_foreign_table_is_left_alone", || {
         set_up_node();
         ip("route add default via 192.0.2.99 dev eth0 table 2010");
         let host = Host::start(&["--address", ADDRESS]);

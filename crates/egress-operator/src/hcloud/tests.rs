@@ -118,7 +118,7 @@ async fn the_same_token_is_the_same_account_wherever_it_was_read_from() {
         .clouds
         .account_for(&object_key(1), &token(&text), "another-secret");
     assert!(same.last_seen(&by_name("ip-0")).is_some());
-    assert_eq!(format!("{same:?}"), r#"Account("hcloud")"#);
+    assert_eq!(format!("{same:?}"), r#"HcloudAccount("hcloud")"#);
     let other = token("another-token-altogether");
     let other = bench.clouds.account_for(&object_key(1), &other, "other");
     assert!(other.last_seen(&by_name("ip-0")).is_none());
@@ -138,5 +138,5 @@ async fn a_token_that_was_replaced_everywhere_is_dropped() {
     drop(clouds.account_for(&object_key(0), &new, "new"));
     assert!(format!("{clouds:?}").contains("hcloud"), "the account has a user");
     drop(clouds.account_for(&object_key(1), &new, "new"));
-    assert_eq!(format!("{clouds:?}"), r#"[Account("new")]"#);
+    assert_eq!(format!("{clouds:?}"), r#"[HcloudAccount("new")]"#);
 }

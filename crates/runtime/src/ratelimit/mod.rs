@@ -11,7 +11,7 @@
 //! use std::time::Duration;
 //!
 //! use aplomb::Result;
-//! use aplomb::budget::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, RateLimiter};
+//! use aplomb::ratelimit::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, RateLimiter};
 //! use aplomb::clock::Clock;
 //! use aplomb::leadership::fence::Fence;
 //! use aplomb::telemetry::Telemetry;
@@ -27,7 +27,7 @@
 //!         burst: 3600,
 //!         concurrency: 10,
 //!         lanes: vec![lane("failover", 100), lane("routine", 0)],
-//!         dialects: vec![HETZNER],
+//!         header_formats: vec![HETZNER],
 //!         ramp: Duration::from_secs(30),
 //!         longest_wait: Duration::from_secs(3600),
 //!     };
@@ -38,7 +38,7 @@
 //!     let deadline = Instant::now() + Duration::from_secs(10);
 //!     let assign = cloud.call(FAILOVER, deadline, fence, "assign", |permit| async move {
 //!         let (status, headers) = send().await?;
-//!         permit.answered(status, &headers);
+//!         permit.record_answer(status, &headers);
 //!         Ok(())
 //!     });
 //!     assign.await
@@ -46,7 +46,7 @@
 //! # async fn send() -> Result<(u16, HeaderMap)> { Ok((200, HeaderMap::new())) }
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 //! # runtime.block_on(async {
-//! #     assign(&cloud(Telemetry::default()), &Fence::open()).await.unwrap();
+//! #     assign(&cloud(Telemetry::default()), &Fence::always_open()).await.unwrap();
 //! # });
 //! ```
 
