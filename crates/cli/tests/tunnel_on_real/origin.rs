@@ -1,5 +1,5 @@
 //! The local services behind tunnels: hyper servers on a thread of their own. The path of a request
-//! selects the response. (The WebSocket server is interop/python/websocket.py.)
+//! selects the response. (The WebSocket server is interop/python/websocket_echo.py.)
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};

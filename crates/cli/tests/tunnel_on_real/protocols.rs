@@ -106,7 +106,7 @@ impl Drop for Ended {
 fn python(args: &[&str]) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("tools/make/websockets"));
-    command.arg(root.join("interop/python/websocket.py")).args(args);
+    command.arg(root.join("interop/python/websocket_echo.py")).args(args);
     command
 }
 

@@ -1,7 +1,7 @@
 """The stock `websockets` library on both ends of a tunnel.
 
-websocket.py serve                       an echo server on a free port of 127.0.0.1, which is printed
-websocket.py check URL IP:PORT [CAFILE]  connects to IP:PORT as if it were the URL's host, and talks
+websocket_echo.py serve                       an echo server on a free port of 127.0.0.1, which is printed
+websocket_echo.py check URL IP:PORT [CAFILE]  connects to IP:PORT as if it were the URL's host, and talks
 """
 
 import socket
